@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from kgen.ir.operator import Operator
+import numpy as np
+
+from kgen.ir.machine import Array, Machine
+from kgen.ir.operator import Constant, Operand, Operator, Unit, per_task, sequence_entries, token_rows
+from kgen.ir.region import Access, Axis, IntArray, Layout, Span, Tiles
+from kgen.ir.tensor import DType
+
+if TYPE_CHECKING:
+    from kgen.ir.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -22,6 +31,62 @@ class Linear(Operator):
     residual: str | None = None
 
     kind: ClassVar[str] = "linear"
+    axis: ClassVar[Axis] = Axis.COLUMNS
+
+    def operands(self, graph: Graph) -> tuple[Operand, ...]:
+        """Sizes follow the weight."""
+        weight, rows = graph.by_name[self.weight], graph.runtime.rows
+        n, k = weight.rows, weight.cols
+        result = [
+            Operand("x", self.x, Layout.ROWS, DType.BF16, (rows, k)),
+            Operand("weight", self.weight, Layout.WEIGHT, DType.BF16, (n, k)),
+            Operand("out", self.out, Layout.ROWS, DType.F32, (rows, n)),
+        ]
+        if self.bias is not None:
+            result.append(Operand("bias", self.bias, Layout.WEIGHT, DType.BF16, (n,)))
+        if self.residual is not None:
+            result.append(Operand("residual", self.residual, Layout.ROWS, DType.F32, (rows, n)))
+        return tuple(result)
+
+    def reads(self, tiles: Tiles, graph: Graph) -> list[Access]:
+        """All of x, and its columns of the residual."""
+        result = [token_rows(graph, self.x)]
+        if self.residual is not None:
+            result.append(token_rows(graph, self.residual, columns=Span(tiles.begin, tiles.end)))
+        return result
+
+    def writes(self, tiles: Tiles, graph: Graph) -> Access:
+        """Its columns."""
+        return token_rows(graph, self.out, columns=Span(tiles.begin, tiles.end))
+
+    def cost(self, tiles: Tiles, graph: Graph) -> IntArray:
+        """Rows of the weight."""
+        return per_task(tiles, graph.by_name[self.weight].stride * DType.BF16.itemsize)
+
+    def constants(self, graph: Graph) -> dict[str, Constant]:
+        """The size of the weight and what is added."""
+        weight = graph.by_name[self.weight]
+        return {
+            "n": weight.rows,
+            "k": weight.cols,
+            "has_bias": self.bias is not None,
+            "has_residual": self.residual is not None,
+        }
+
+    @staticmethod
+    def evaluate(
+        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
+    ) -> None:
+        """Row by row, so that a row does not depend on how many there are."""
+        part = slice(unit.begin, unit.end)
+        weight = operands["weight"][part].astype(np.float32)
+        for r in range(machine.step.row_count):
+            y = weight @ operands["x"][r].astype(np.float32)
+            if "bias" in operands:
+                y = y + operands["bias"][part].astype(np.float32)
+            if "residual" in operands:
+                y = y + operands["residual"][r, part]
+            operands["out"][r, part] = y
 
 
 @dataclass(frozen=True)
@@ -34,6 +99,46 @@ class SwiGlu(Operator):
     out: str
 
     kind: ClassVar[str] = "swiglu"
+    axis: ClassVar[Axis] = Axis.COLUMNS
+
+    def operands(self, graph: Graph) -> tuple[Operand, ...]:
+        """Sizes follow the gate."""
+        gate, rows = graph.by_name[self.gate], graph.runtime.rows
+        n, k = gate.rows, gate.cols
+        return (
+            Operand("x", self.x, Layout.ROWS, DType.BF16, (rows, k)),
+            Operand("gate", self.gate, Layout.WEIGHT, DType.BF16, (n, k)),
+            Operand("up", self.up, Layout.WEIGHT, DType.BF16, (n, k)),
+            Operand("out", self.out, Layout.ROWS, DType.BF16, (rows, n)),
+        )
+
+    def reads(self, tiles: Tiles, graph: Graph) -> list[Access]:
+        """All of x."""
+        return [token_rows(graph, self.x)]
+
+    def writes(self, tiles: Tiles, graph: Graph) -> Access:
+        """Its columns."""
+        return token_rows(graph, self.out, columns=Span(tiles.begin, tiles.end))
+
+    def cost(self, tiles: Tiles, graph: Graph) -> IntArray:
+        """Rows of both weights."""
+        return per_task(tiles, 2 * graph.by_name[self.gate].stride * DType.BF16.itemsize)
+
+    def constants(self, graph: Graph) -> dict[str, Constant]:
+        """The size of each weight."""
+        gate = graph.by_name[self.gate]
+        return {"n": gate.rows, "k": gate.cols}
+
+    @staticmethod
+    def evaluate(
+        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
+    ) -> None:
+        """Row by row; both products stay in f32."""
+        part = slice(unit.begin, unit.end)
+        gate, up = operands["gate"][part].astype(np.float32), operands["up"][part].astype(np.float32)
+        for r in range(machine.step.row_count):
+            x = operands["x"][r].astype(np.float32)
+            operands["out"][r, part] = silu(gate @ x) * (up @ x)
 
 
 @dataclass(frozen=True)
@@ -48,3 +153,48 @@ class Logits(Operator):
     out: str
 
     kind: ClassVar[str] = "logits"
+    axis: ClassVar[Axis] = Axis.COLUMNS
+
+    def operands(self, graph: Graph) -> tuple[Operand, ...]:
+        """Sizes follow the weight."""
+        weight = graph.by_name[self.weight]
+        n, k = weight.rows, weight.cols
+        return (
+            Operand("x", self.x, Layout.ROWS, DType.BF16, (graph.runtime.rows, k)),
+            Operand("weight", self.weight, Layout.WEIGHT, DType.BF16, (n, k)),
+            Operand("out", self.out, Layout.SEQUENCES, DType.F32, (graph.runtime.batch, n)),
+        )
+
+    def reads(self, tiles: Tiles, graph: Graph) -> list[Access]:
+        """Rows known only at run time: all of x."""
+        return [token_rows(graph, self.x)]
+
+    def writes(self, tiles: Tiles, graph: Graph) -> Access:
+        """Its part of the vocabulary for every sequence."""
+        return sequence_entries(graph, self.out, columns=Span(tiles.begin, tiles.end))
+
+    def cost(self, tiles: Tiles, graph: Graph) -> IntArray:
+        """Rows of the weight."""
+        return per_task(tiles, graph.by_name[self.weight].stride * DType.BF16.itemsize)
+
+    def constants(self, graph: Graph) -> dict[str, Constant]:
+        """The size of the weight."""
+        weight = graph.by_name[self.weight]
+        return {"n": weight.rows, "k": weight.cols}
+
+    @staticmethod
+    def evaluate(
+        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
+    ) -> None:
+        """One product for each sequence that samples."""
+        part = slice(unit.begin, unit.end)
+        weight = operands["weight"][part].astype(np.float32)
+        for s, r in enumerate(machine.step.sample_row):
+            if r >= 0:
+                operands["out"][s, part] = weight @ operands["x"][r].astype(np.float32)
+
+
+def silu(x: Array) -> Array:
+    """x * sigmoid(x)."""
+    result: Array = x / (1 + np.exp(-x))
+    return result

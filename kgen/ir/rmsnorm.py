@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from kgen.ir.operator import Operator
+import numpy as np
+
+from kgen.ir.machine import Array, Machine
+from kgen.ir.operator import Constant, Operand, Operator, Unit, per_task, token_rows
+from kgen.ir.region import Access, Axis, IntArray, Layout, Span, Tiles
+from kgen.ir.tensor import DType
+
+if TYPE_CHECKING:
+    from kgen.ir.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -18,3 +27,44 @@ class RmsNorm(Operator):
     eps: float
 
     kind: ClassVar[str] = "rmsnorm"
+    axis: ClassVar[Axis] = Axis.ROWS
+
+    def operands(self, graph: Graph) -> tuple[Operand, ...]:
+        """Sizes follow the weight."""
+        n, rows = graph.by_name[self.weight].cols, graph.runtime.rows
+        return (
+            Operand("x", self.x, Layout.ROWS, DType.F32, (rows, n)),
+            Operand("weight", self.weight, Layout.WEIGHT, DType.BF16, (n,)),
+            Operand("out", self.out, Layout.ROWS, DType.BF16, (rows, n)),
+        )
+
+    def reads(self, tiles: Tiles, graph: Graph) -> list[Access]:
+        """Its rows of x."""
+        return [token_rows(graph, self.x, Span(tiles.begin, tiles.end))]
+
+    def writes(self, tiles: Tiles, graph: Graph) -> Access:
+        """Its rows."""
+        return token_rows(graph, self.out, Span(tiles.begin, tiles.end))
+
+    def cost(self, tiles: Tiles, graph: Graph) -> IntArray:
+        """Rows of x."""
+        return per_task(tiles, graph.by_name[self.x].cols * DType.F32.itemsize)
+
+    def constants(self, graph: Graph) -> dict[str, Constant]:
+        """The width of a row and eps."""
+        return {"n": graph.by_name[self.weight].cols, "eps": self.eps}
+
+    @staticmethod
+    def evaluate(
+        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
+    ) -> None:
+        """Normalize rows in f32 and round once."""
+        weight = operands["weight"].astype(np.float32)
+        for r in range(unit.begin, min(unit.end, machine.step.row_count)):
+            operands["out"][r] = rms_norm(operands["x"][r], weight, float(constants["eps"]))
+
+
+def rms_norm(x: Array, weight: Array, eps: float) -> Array:
+    """The norm of a vector f32 [n] in f32."""
+    mean_square = np.mean(x * x, dtype=np.float32)
+    return x / np.sqrt(mean_square + np.float32(eps)) * weight

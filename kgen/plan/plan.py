@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 from kgen.ir.graph import Runtime
 from kgen.ir.tensor import DType, Space
-
-# Event 0 opens a step: the last task of a step triggers it for the next one.
-START_EVENT = 0
+from kgen.tgraph.tgraph import START_EVENT as START_EVENT
 
 
 @dataclass(frozen=True, slots=True)

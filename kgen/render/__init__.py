@@ -1,0 +1,1 @@
+"""A plan becomes a project: texts by path, then files on disk."""

@@ -23,7 +23,8 @@ struct TensorDesc {
 
 inline constexpr std::uint32_t max_operands = 8;
 
-// One operator of one layer. Slot i of `operand` is an index into the tensor table; the variant names the slots.
+// One operator of one layer. Slot i of `operand` is an index into the tensor table; the variant names the slots,
+// and those that it does not have are 0.
 struct OpDesc {
     std::uint16_t variant;
     std::int16_t layer;  // layer of the KV cache, -1 where there is none
@@ -79,6 +80,7 @@ struct Plan {
     const TensorDesc* tensors;
     std::uint32_t tensor_count;
     const OpDesc* ops;
+    const char* const* op_names;  // of each operator, for messages
     std::uint32_t op_count;
     const TaskRun* runs;
     std::uint32_t run_count;

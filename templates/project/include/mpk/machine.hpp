@@ -45,21 +45,24 @@ struct Step {
 
 // Where results go while the call runs; on a GPU this is host memory that the device writes.
 // tokens[s * context + i] is the i-th generated token of sequence s and is valid for i < count[s].
-// logprobs[s * context + p] is the log-probability of the token at position p given those before it: of every
-// generated token, and of prompt tokens p >= 1 when score_prompt is set.
+// logprobs[s * (context + 1) + p] is the log-probability of the token at position p given those before it: of
+// every generated token, and of prompt tokens p >= 1 when score_prompt is set. The last token generated may
+// have position `context`: it is never read, so it needs no place in the cache.
 struct Output {
     std::uint32_t* count;   // [batch], released after the token it counts
     std::uint32_t* finish;  // [batch], a Finish
     std::int32_t* tokens;   // [batch][context]
-    float* logprobs;        // [batch][context]
+    float* logprobs;        // [batch][context + 1]
 };
 
-// Slots of a bounded queue of ready tasks. A slot holds (ticket + 1) << 32 | task once it is filled.
+// Slots of a bounded queue of ready tasks. A slot holds (ticket + 1) << 32 | task once it is filled. Slots and
+// words are zero at the start of a call; give each word a cache line of its own.
 struct Queue {
-    std::uint64_t* slots;
-    std::uint32_t* head;  // next ticket to take
-    std::uint32_t* tail;  // next ticket to give
-    std::uint32_t capacity;
+    std::uint64_t* slots;  // [capacity]
+    std::int32_t* ready;   // tasks to take, less the takers that have yet to see that they came too late
+    std::uint32_t* head;   // next ticket to take
+    std::uint32_t* tail;   // next ticket to give
+    std::uint32_t capacity;  // a power of two, at least the just-in-time tasks of one step
 };
 
 // The first wait that ran out of time. `state` goes 0 (none) -> 1 (being written) -> 2 (complete).
@@ -81,7 +84,7 @@ struct KvCache {
 struct Machine {
     const Task* tasks;
     const OpDesc* ops;
-    const EventDesc* events;
+    const EventDesc* events;          // [first, first + count) trimmed to what is just-in-time: see task_list.hpp
     void* const* tensors;             // data of each tensor of the plan
     const std::uint32_t* list_begin;  // [workers + 1] into `list`
     const std::uint32_t* list;        // ahead-of-time tasks of each worker, in linear order
@@ -92,7 +95,7 @@ struct Machine {
     const std::int32_t* prompts;  // [batch][context]
     Output output;
     KvCache kv;
-    Report* report;
+    Report* report;            // zero at the start of a call; polled, so device memory on a GPU
     std::uint64_t timeout_ns;  // of one wait
     std::uint32_t rank, workers;
     std::uint32_t batch, context, rows;

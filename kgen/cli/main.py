@@ -1,0 +1,89 @@
+"""The commands by name, and what every failure looks like."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from kgen.cli import (
+    build,
+    check,
+    doctor,
+    expand,
+    explain,
+    generate,
+    graph,
+    list_specs,
+    pack,
+    run,
+    schema,
+    test,
+)
+from kgen.cli.failures import exit_code_of
+from kgen.cli.output import ExitCode, data, say
+
+app = typer.Typer(
+    name="kgen",
+    help="Compile a YAML spec of a language model into a standalone C++/CUDA project.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+for name, command in {
+    "check": check.check,
+    "expand": expand.expand,
+    "generate": generate.generate,
+    "build": build.build,
+    "test": test.test,
+    "pack": pack.pack,
+    "run": run.run,
+    "explain": explain.explain,
+    "graph": graph.graph,
+    "schema": schema.schema,
+    "doctor": doctor.doctor,
+    "list": list_specs.list_specs,
+}.items():
+    app.command(name)(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        data(f"kgen {version('kgen')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line and exit; a failure is a sentence on standard error, never a traceback."""
+    try:
+        try:
+            app(prog_name="kgen", standalone_mode=True)
+        finally:
+            # A reader that has gone away is found out here, not while the interpreter shuts down.
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        code = exit_code_of(error)
+        if code is None:
+            raise
+        say(str(error))
+        sys.exit(code)

@@ -1,0 +1,54 @@
+"""From what the user typed to a spec, a graph or a compilation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kgen.cli.output import UsageError
+from kgen.paths import shipped_spec, shipped_specs
+
+if TYPE_CHECKING:
+    from kgen.passes.pipeline import Compilation
+
+SpecArgument = Annotated[
+    str, typer.Argument(metavar="SPEC", help="A YAML file, or the name of a spec that comes with kgen.")
+]
+BatchOption = Annotated[
+    int | None, typer.Option("--batch", min=1, help="Sequences decoded at once [default: the spec's].")
+]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", "--sms", min=1, help="SMs to plan for [default: the spec's].")
+]
+
+
+def spec_path(spec: str) -> Path:
+    """The file that `spec` means: a path that exists comes before a shipped name."""
+    path = Path(spec)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise UsageError(f"{spec} is a folder; a spec is a YAML file")
+    shipped = shipped_spec(spec)
+    if shipped is None:
+        raise UsageError(_unknown(spec))
+    return shipped
+
+
+def compile_spec(spec: str, *, batch: int | None = None, workers: int | None = None) -> Compilation:
+    """Load, build and compile. Raises SpecError or CompileError."""
+    from kgen.frontend.build import build_graph
+    from kgen.passes.pipeline import compile_graph
+    from kgen.spec.load import load_spec
+
+    return compile_graph(build_graph(load_spec(spec_path(spec)), batch=batch, workers=workers))
+
+
+def _unknown(spec: str) -> str:
+    from kgen.diagnostics import nearest
+
+    guess = nearest(spec.removesuffix(".yaml").rpartition("/")[2], (name for name, _ in shipped_specs()))
+    hint = f"did you mean '{guess}'?" if guess else "`kgen list` shows the specs that come with kgen."
+    return f"there is no file {spec}, and no spec of that name comes with kgen; {hint}"

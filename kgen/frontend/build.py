@@ -1,0 +1,148 @@
+"""A spec to the operator graph: repeats expanded, shapes and dtypes inferred, everything checked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kgen.diagnostics import Diagnostic, SpecError, nearest, one_of
+from kgen.frontend.hf import written_out
+from kgen.frontend.operands import Flow, Site
+from kgen.frontend.rules import RULES
+from kgen.frontend.sizes import ROWS, Dims, resolve_runtime
+from kgen.frontend.structure import GRAPH, check_structure, walk
+from kgen.frontend.tensors import Tensors, Type
+from kgen.ir.attention import Attention
+from kgen.ir.embedding import Embedding
+from kgen.ir.graph import Graph, Runtime
+from kgen.ir.linear import Logits
+from kgen.ir.operator import Operator
+from kgen.ir.sample import Advance, Sample
+from kgen.ir.tensor import DType
+from kgen.spec import ops
+from kgen.spec.document import At
+from kgen.spec.models import ModelSpec
+
+# Operators and layers are numbered with 16 bits in a generated project.
+MAX_OPERATORS = 32767
+
+
+def build_graph(spec: ModelSpec, *, batch: int | None = None, workers: int | None = None) -> Graph:
+    """The graph of a spec. `batch` and `workers` replace the spec's. SpecError holds every error found."""
+    runtime = resolve_runtime(spec, batch, workers)
+    return _Builder(written_out(spec), runtime).build()
+
+
+class _Builder:
+    def __init__(self, spec: ModelSpec, runtime: Runtime) -> None:
+        self.spec = spec
+        self.runtime = runtime
+        self.dims = Dims(spec)
+        self.tensors = Tensors(spec, self.dims, runtime)
+        self.flow = Flow(frozenset(op.out for _, op, _ in walk(spec)))
+        self.labels: dict[At, str] = {}
+        self.ops: list[Operator] = []
+
+    def build(self) -> Graph:
+        errors = check_structure(self.spec)
+        tokens = self._start()
+        self._label()
+        for i, item in enumerate(self.spec.graph):
+            if isinstance(item, ops.RepeatSpec):
+                self._repeat(item, (*GRAPH, i))
+            else:
+                self._add((*GRAPH, i), item, -1, None)
+        errors += self.dims.diagnostics + self.tensors.diagnostics + self._unused()
+        if not errors:
+            errors += self._check_vocabulary() + self._check_cache()
+        if errors:
+            raise SpecError(errors)
+        sampled = next(op for op in self.ops if isinstance(op, Sample)).out
+        self.ops.append(Advance("advance", -1, sampled, tokens))
+        used = tuple(self.tensors.used.values())
+        return Graph(self.spec.name, self.runtime, dict(self.dims.values), used, tuple(self.ops))
+
+    def _start(self) -> str:
+        """Make the tokens of the step, which the engine and the advance task write; their name."""
+        embedding = next((op for _, op, _ in walk(self.spec) if isinstance(op, ops.EmbeddingOp)), None)
+        tokens = embedding.inputs[0] if embedding else "tokens"
+        type_ = Type((ROWS,), DType.I32)
+        self.tensors.activations[tokens] = type_
+        self.tensors.use_activation(tokens, type_)
+        self.flow.holds[tokens] = ()
+        declared = self.tensors.declared.get(tokens)
+        if declared and not declared.fits(type_):
+            part = "dtype" if declared.dtype != type_.dtype else "shape"
+            self.tensors.error(("tensors", tokens, part), f"'{tokens}' is declared as {declared}", str(type_))
+        return tokens
+
+    def _label(self) -> None:
+        """Name each operator after its weight or its kind, numbered where that is not unique in its block."""
+        taken: dict[str, int] = {}
+        for path, op, repeat in walk(self.spec):
+            label = op.inputs[1] if isinstance(op, ops.LinearOp | ops.RmsNormOp) else op.op
+            count = taken[f"{repeat}.{label}"] = taken.get(f"{repeat}.{label}", 0) + 1
+            self.labels[path] = label if count == 1 else f"{label}_{count}"
+
+    def _repeat(self, item: ops.RepeatSpec, path: At) -> None:
+        names = list(self.spec.dims)
+        if item.repeat not in names:
+            hint = nearest(item.repeat, names)
+            self.tensors.error((*path, "repeat"), f"unknown dim '{item.repeat}'", one_of(names), hint)
+        count = self.dims.values.get(item.repeat, 1)
+        if count * len(item.do) > MAX_OPERATORS:
+            message = f"{item.repeat} is {count}, which makes {count * len(item.do)} operators"
+            self.tensors.error((*path, "repeat"), message, f"at most {MAX_OPERATORS}")
+            count = 1
+        for layer in range(count):
+            for j, op in enumerate(item.do):
+                self._add((*path, "do", j), op, layer, item.repeat)
+
+    def _add(self, path: At, op: ops.OpSpec, layer: int, repeat: str | None) -> None:
+        name = f"{repeat}.{layer}.{self.labels[path]}" if repeat else self.labels[path]
+        site = Site(self.tensors, self.flow, path, op.op, name, layer, repeat)
+        operator = RULES[type(op)](site, op)
+        if isinstance(operator, Attention):
+            operator = replace(operator, kv_layer=sum(isinstance(o, Attention) for o in self.ops))
+        self.ops.append(operator)
+
+    def _unused(self) -> list[Diagnostic]:
+        errors = [
+            Diagnostic(self.spec.key_span(("tensors", name)), f"tensor '{name}' is never used")
+            for name in self.spec.tensors
+            if name not in self.tensors.mentioned
+        ]
+        for path, name in self.flow.written.items():
+            if path not in self.flow.read and not name.endswith(".sampled"):
+                errors.append(
+                    Diagnostic(self.spec.span(*path), f"'{name}' is written here, but nothing reads it")
+                )
+        return errors
+
+    def _check_vocabulary(self) -> list[Diagnostic]:
+        """A sampled token must be a row of the embedding's table."""
+        by_name = self.tensors.used
+        table = next(by_name[op.table] for op in self.ops if isinstance(op, Embedding))
+        path, weight = next((self._path(op), by_name[op.weight]) for op in self.ops if isinstance(op, Logits))
+        if table.shape[0] == weight.shape[0]:
+            return []
+        message = f"logits scores {weight.shape[0]} tokens, but the embedding's table has {table.shape[0]}"
+        return [Diagnostic(self.spec.span(*path, "in", 1), message)]
+
+    def _path(self, op: Operator) -> At:
+        return next(path for path, label in self.labels.items() if label == op.name)
+
+    def _check_cache(self) -> list[Diagnostic]:
+        """All attention operators share one cache, so they agree on its heads."""
+        first: Attention | None = None
+        errors = []
+        for path, op, repeat in walk(self.spec):
+            if not isinstance(op, ops.AttentionOp):
+                continue
+            name = f"{repeat}.0.{self.labels[path]}" if repeat else self.labels[path]
+            built = next(o for o in self.ops if o.name == name and isinstance(o, Attention))
+            first = first or built
+            if (built.kv_heads, built.head) != (first.kv_heads, first.head):
+                message = f"attention with {built.kv_heads} KV heads of {built.head} cannot share the cache"
+                expected = f"{first.kv_heads} KV heads of {first.head}, as in '{first.name}'"
+                errors.append(Diagnostic(self.spec.span(*path, "op"), message, expected))
+        return errors

@@ -1,0 +1,97 @@
+"""Pass 2: which task must come before which, from the regions that they read and write."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kgen.ir.graph import Graph
+from kgen.ir.operator import Operator
+from kgen.ir.region import Access, Box, Tiles, overlap
+from kgen.ir.tensor import Space
+from kgen.passes.errors import CompileError
+from kgen.tgraph.tgraph import NONE, BoolArray, PairBlock, TGraph
+
+
+@dataclass
+class _Buffer:
+    """Who touched a buffer since it was last written as a whole: (operator, boxes of its tasks)."""
+
+    writer: tuple[int, Box] | None = None
+    readers: list[tuple[int, Box]] = field(default_factory=list)
+
+
+def dependencies(graph: Graph, tgraph: TGraph) -> TGraph:
+    """Pairs for read after write, write after read and write after write, and from every last task to advance.
+
+    Every operator writes a whole buffer, so what touched the buffer before that is ordered through the writer
+    and needs no pair of its own. Raises CompileError where tasks of one operator would touch each other's
+    output, or where a buffer is read before anything has written it.
+    """
+    bounds = np.searchsorted(tgraph.tasks.op, np.arange(len(graph.ops) + 1))
+    buffers: dict[str, _Buffer] = {}
+    masks: dict[tuple[int, int], BoolArray] = {}
+    written_last = graph.ops[-1].output if tgraph.last != NONE else None
+
+    def add(producer: tuple[int, Box], consumer: tuple[int, Box]) -> None:
+        key = (producer[0], consumer[0])
+        shape = (int(bounds[key[0] + 1] - bounds[key[0]]), int(bounds[key[1] + 1] - bounds[key[1]]))
+        mask = overlap(producer[1], consumer[1], shape)
+        masks[key] = masks[key] | mask if key in masks else mask
+
+    for number, op in enumerate(graph.ops):
+        part = slice(bounds[number], bounds[number + 1])
+        tiles = Tiles(tgraph.tasks.begin[part], tgraph.tasks.end[part], tgraph.tasks.index[part])
+        reads = [r for r in op.reads(tiles, graph) if graph.by_name[r.tensor].space is not Space.WEIGHT]
+        write = op.writes(tiles, graph)
+        _check_alone(op, tiles, reads, write)
+        for tensor, box in reads:
+            buffer = buffers.setdefault(tensor, _Buffer())
+            if buffer.writer is not None:
+                add(buffer.writer, (number, box))
+            elif tensor != written_last:
+                raise CompileError("dependencies", [f"{op.name} reads `{tensor}` before any operator has written it"])
+        buffer = buffers.setdefault(write.tensor, _Buffer())
+        for earlier in [buffer.writer] if buffer.writer else []:
+            add(earlier, (number, write.box))
+        for earlier in buffer.readers:
+            add(earlier, (number, write.box))
+        for tensor, box in reads:
+            buffers[tensor].readers.append((number, box))
+        buffers[write.tensor] = _Buffer(writer=(number, write.box))
+
+    if tgraph.last != NONE:
+        _end_with_last(tgraph, len(graph.ops) - 1, bounds.tolist(), masks)
+    pairs = tuple(
+        PairBlock(p, c, int(bounds[p]), int(bounds[c]), np.ascontiguousarray(mask))
+        for (p, c), mask in sorted(masks.items())
+        if mask.any()
+    )
+    return dataclasses.replace(tgraph, pairs=pairs)
+
+
+def _end_with_last(tgraph: TGraph, last_op: int, bounds: list[int], masks: dict[tuple[int, int], BoolArray]) -> None:
+    """Advance rewrites the step that every task reads, so a task that no other waits for comes before it too."""
+    followed = np.zeros(len(tgraph.tasks), dtype=np.bool_)
+    for (producer, _), mask in masks.items():
+        followed[bounds[producer] : bounds[producer + 1]] |= mask.any(axis=1)
+    for op in range(last_op):
+        ends = ~followed[bounds[op] : bounds[op + 1], None]
+        if ends.any():
+            key = (op, last_op)
+            masks[key] = masks[key] | ends if key in masks else ends
+
+
+def _check_alone(op: Operator, tiles: Tiles, reads: list[Access], write: Access) -> None:
+    shape = (len(tiles), len(tiles))
+    for tensor, box in reads:
+        if tensor != write.tensor:
+            continue
+        clash = overlap(write.box, box, shape) & ~np.eye(len(tiles), dtype=np.bool_)
+        for writer, reader in np.argwhere(clash)[:1]:
+            names = [f"[{tiles.begin[i]}:{tiles.end[i]}]/{tiles.index[i]}" for i in (writer, reader)]
+            raise CompileError(
+                "dependencies", [f"{op.name}: task {names[0]} writes what task {names[1]} of it reads in `{tensor}`"]
+            )

@@ -1,0 +1,217 @@
+"""What must hold of a tGraph between passes. A graph that fails is an error that names the tasks, never a hang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from kgen.passes.errors import CompileError
+from kgen.tgraph.tgraph import NONE, START_EVENT, IntArray, PairBlock, TGraph
+
+_SHOWN = 8  # problems of one sort that an error lists
+
+
+class Stage(IntEnum):
+    """How far a graph is; each stage must keep what the ones before it promise."""
+
+    FUSED = 0  # it has events
+    NORMALIZED = 1  # at most one event before and one after a task
+    LINEAR = 2  # an event's consumers are consecutive, and producers come before consumers
+    PLACED = 3  # every task has a slot or goes through the queue
+
+
+def verify(tgraph: TGraph, stage: Stage) -> None:
+    """Check a graph; raises CompileError with what is wrong.
+
+    Acyclic; every task is released and every event triggered; each pair that the regions ask for is ordered
+    by a path of events; each task comes before the one that ends the step; and what the stage promises.
+    """
+    problems = list(_check_lists(tgraph))
+    if not problems:
+        order = _Order(tgraph)
+        problems = list(order.cycle())
+        if not problems:
+            problems = [*order.check_pairs(), *order.check_last()]
+    if stage >= Stage.NORMALIZED:
+        problems += _check_degrees(tgraph)
+    if stage >= Stage.LINEAR:
+        problems += _check_linear(tgraph)
+    if stage >= Stage.PLACED:
+        problems += _check_placement(tgraph)
+    if problems:
+        raise CompileError(f"verify after {stage.name.lower()}", problems)
+
+
+def _check_lists(tgraph: TGraph) -> Iterator[str]:
+    count = len(tgraph.tasks)
+    released = np.zeros(count, dtype=np.bool_)
+    for e, event in enumerate(tgraph.events):
+        for tasks in (event.producers, event.consumers):
+            if any(not 0 <= t < count for t in tasks) or any(a >= b for a, b in zip(tasks, tasks[1:], strict=False)):
+                yield f"event {e} does not list its tasks once each in order"
+                return
+        if e != START_EVENT and not event.producers:
+            yield f"event {e} never opens: no task triggers it"
+        if e != START_EVENT and not event.consumers:
+            yield f"event {e} releases no task"
+        released[list(event.consumers)] = True
+    for task in np.flatnonzero(~released)[:_SHOWN].tolist():
+        yield f"{tgraph.describe(task)} waits for no event"
+    if tgraph.last != NONE and tgraph.events[START_EVENT].producers != (tgraph.last,):
+        yield f"only {tgraph.describe(tgraph.last)} may trigger the start of a step"
+
+
+class _Order:
+    """The happens-before relation, as bit sets over events: bit f of `after[e]` says that f opens after e, or is e."""
+
+    def __init__(self, tgraph: TGraph) -> None:
+        self.tgraph = tgraph
+        self.wait = _Classes(tgraph.waits())
+        # The trigger of START_EVENT is for the next step and orders nothing in this one.
+        self.trigger = _Classes([[e for e in events if e != START_EVENT] for events in tgraph.triggers()])
+        following: list[set[int]] = [set() for _ in tgraph.events]
+        for w, t in set(zip(self.wait.of_task.tolist(), self.trigger.of_task.tolist(), strict=True)):
+            for event in self.wait.events[w]:
+                following[event].update(self.trigger.events[t])
+        self.sorted = _topological(following)
+        self.after = [0] * len(following)
+        for e in reversed(self.sorted):
+            reach = 1 << e
+            for f in following[e]:
+                reach |= self.after[f]
+            self.after[e] = reach
+        self._known: dict[tuple[int, int], bool] = {}
+        self.after_class = [self._union(events) for events in self.trigger.events]
+
+    def _union(self, events: tuple[int, ...]) -> int:
+        result = 0
+        for e in events:
+            result |= self.after[e]
+        return result
+
+    def cycle(self) -> Iterator[str]:
+        """Tasks that wait for themselves through others."""
+        stuck = set(range(len(self.tgraph.events))) - set(self.sorted)
+        if stuck:
+            names = [
+                self.tgraph.describe(task)
+                for task, (w, t) in enumerate(zip(self.wait.of_task, self.trigger.of_task, strict=True))
+                if stuck.intersection(self.wait.events[w]) and stuck.intersection(self.trigger.events[t])
+            ]
+            yield "these tasks wait for each other: " + ", ".join(names[:_SHOWN])
+
+    def ordered(self, trigger: int, wait: int) -> bool:
+        """Whether tasks of a wait class run after tasks of a trigger class."""
+        key = (trigger, wait)
+        known = self._known.get(key)
+        if known is None:
+            after = self.after_class[trigger]
+            known = self._known[key] = any(after >> e & 1 for e in self.wait.events[wait])
+        return known
+
+    def check_pairs(self) -> Iterator[str]:
+        """Pairs that the regions ask for and that no path of events orders."""
+        shown = 0
+        origin = self.tgraph.tasks.origin
+        number = np.full(len(origin), NONE, dtype=np.int64)
+        number[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
+        for block in self.tgraph.pairs:
+            for p, c in self._unordered(block, number):
+                yield (
+                    f"{self.tgraph.describe(int(number[p]))} must come before "
+                    f"{self.tgraph.describe(int(number[c]))}, and no event says so"
+                )
+                shown += 1
+                if shown == _SHOWN:
+                    return
+
+    def _unordered(self, block: PairBlock, number: IntArray) -> Iterator[tuple[int, int]]:
+        rows, columns = block.mask.shape
+        producers = number[block.first_producer : block.first_producer + rows]
+        consumers = number[block.first_consumer : block.first_consumer + columns]
+        triggers, row_class = np.unique(self.trigger.of_task[producers], return_inverse=True)
+        waits, column_class = np.unique(self.wait.of_task[consumers], return_inverse=True)
+        if len(triggers) == 1 and len(waits) == 1 and self.ordered(int(triggers[0]), int(waits[0])):
+            return
+        p, c = np.nonzero(block.mask)
+        needed = np.zeros((len(triggers), len(waits)), dtype=np.bool_)
+        needed[row_class[p], column_class[c]] = True
+        for i, j in np.argwhere(needed).tolist():
+            if not self.ordered(int(triggers[i]), int(waits[j])):
+                first = np.flatnonzero((row_class[p] == i) & (column_class[c] == j))[0]
+                yield int(block.first_producer + p[first]), int(block.first_consumer + c[first])
+
+    def check_last(self) -> Iterator[str]:
+        """Tasks that may still run, or be read, when the next step starts."""
+        last = self.tgraph.last
+        if last == NONE:
+            return
+        wait = int(self.wait.of_task[last])
+        late = [c for c in range(len(self.trigger.events)) if not self.ordered(c, wait)]
+        for task in np.flatnonzero(np.isin(self.trigger.of_task, late)).tolist()[: _SHOWN + 1]:
+            if task != last:
+                yield f"{self.tgraph.describe(task)} must come before {self.tgraph.describe(last)}, and no event says so"
+
+
+@dataclass(init=False)
+class _Classes:
+    """Tasks with the same events are one class: `of_task` [tasks] says which, `events` which events those are."""
+
+    def __init__(self, lists: list[list[int]]) -> None:
+        numbers: dict[tuple[int, ...], int] = {}
+        self.of_task = np.array([numbers.setdefault(tuple(x), len(numbers)) for x in lists], dtype=np.int64)
+        self.events = list(numbers)
+
+
+def _topological(following: list[set[int]]) -> list[int]:
+    """Nodes so that each comes before those that follow it; nodes on or behind a cycle are left out."""
+    before = [0] * len(following)
+    for nodes in following:
+        for node in nodes:
+            before[node] += 1
+    result = [node for node, count in enumerate(before) if count == 0]
+    for node in result:
+        for other in following[node]:
+            before[other] -= 1
+            if before[other] == 0:
+                result.append(other)
+    return result
+
+
+def _check_degrees(tgraph: TGraph) -> Iterator[str]:
+    waits = [task for event in tgraph.events for task in event.consumers]
+    triggers = [task for event in tgraph.events for task in event.producers]
+    for what, tasks in (("waits for", waits), ("triggers", triggers)):
+        counts = np.bincount(np.array(tasks, dtype=np.int64))
+        for task in np.flatnonzero(counts > 1)[:_SHOWN].tolist():
+            yield f"{tgraph.describe(task)} {what} {counts[task]} events"
+
+
+def _check_linear(tgraph: TGraph) -> Iterator[str]:
+    following = 0
+    for e, event in enumerate(tgraph.events):
+        count = len(event.consumers)
+        if event.consumers and (event.consumers[0], event.consumers[-1]) != (following, following + count - 1):
+            yield f"event {e} releases tasks that are not the {count} from {following} on"
+        following += count
+        # Also what makes every worker's list, a part of this order, free of a wait for a later entry.
+        if e != START_EVENT and event.producers and event.consumers and event.producers[-1] >= event.consumers[0]:
+            late, early = tgraph.describe(event.producers[-1]), tgraph.describe(event.consumers[0])
+            yield f"{late} triggers what {early} waits for, but is later in the order of every worker"
+
+
+def _check_placement(tgraph: TGraph) -> Iterator[str]:
+    placement = tgraph.placement
+    if placement is None or len(placement.jit) != len(tgraph.tasks):
+        yield "tasks have not been placed"
+        return
+    for task in np.flatnonzero(placement.jit == (placement.slot >= 0))[:_SHOWN].tolist():
+        how = "a queue and a worker slot" if placement.jit[task] else "neither a queue nor a worker slot"
+        yield f"{tgraph.describe(task)} has {how}"
+    queued = int(np.count_nonzero(placement.jit))
+    capacity = placement.queue_capacity
+    if capacity < queued or capacity & (capacity - 1):
+        yield f"a queue of {capacity} slots cannot hold the {queued} tasks of a step, or is not a power of two"

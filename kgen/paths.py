@@ -1,0 +1,30 @@
+"""Where kgen's own data lies: templates and shipped specs, in a checkout or in an installed wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def _data(name: str) -> Path:
+    """The wheel carries the folder inside the package; a checkout keeps it beside the package."""
+    packaged = _PACKAGE / name
+    return packaged if packaged.is_dir() else _PACKAGE.parent / name
+
+
+def project_templates() -> Path:
+    """The folder whose tree a generated project mirrors."""
+    return _data("templates") / "project"
+
+
+def shipped_specs() -> Iterator[tuple[str, Path]]:
+    """(name, path) of every spec that comes with kgen, by name. The name is the file's, without `.yaml`."""
+    paths = _data("specs").glob("*/*.yaml")
+    yield from sorted((path.stem, path) for path in paths)
+
+
+def shipped_spec(name: str) -> Path | None:
+    """The shipped spec of that name, or None."""
+    return dict(shipped_specs()).get(name)

@@ -1,0 +1,149 @@
+"""Pydantic's errors as diagnostics: its locations become places in the file, its types become sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from kgen.diagnostics import Diagnostic, Span, nearest, one_of
+from kgen.spec import models, ops
+from kgen.spec.document import At, Document
+from kgen.spec.fields import describe
+
+_OPS: dict[str, type[BaseModel]] = {
+    str(model.model_fields["op"].annotation.__args__[0]): model for model in ops.OpSpec.__args__
+}
+OP_NAMES = tuple(_OPS)
+
+
+def problem(error: ErrorDetails, document: Document) -> Diagnostic:
+    """One error of pydantic as a diagnostic."""
+    path = place(error["loc"], document.data)
+    kind = error["type"]
+    context: dict[str, Any] = error.get("ctx", {})
+    given = error["input"]
+    if kind == "kgen":
+        return _own(document, path, context)
+    if kind == "missing":
+        return Diagnostic(_owner(document, path[:-1]), f"{_subject(document, path[:-1])} needs '{path[-1]}'")
+    if kind == "extra_forbidden":
+        known = _known_keys(document, path[:-1])
+        message = f"unknown key '{path[-1]}'"
+        return Diagnostic(document.key(path), message, one_of(known), nearest(str(path[-1]), known))
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        return _operator(document, path, given)
+    if kind in ("too_short", "too_long"):
+        return _count(document, path, context)
+    span = document.value(path)
+    if kind == "literal_error":
+        choices = str(context["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
+        hint = nearest(given, choices) if isinstance(given, str) else ""
+        return Diagnostic(span, f"this is {describe(given)}", one_of(choices), hint)
+    expected = {"list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}
+    if kind in ("model_attributes_type", *expected):
+        return Diagnostic(span, f"this is {describe(given)}", expected.get(kind, "a mapping"))
+    return Diagnostic(span, error["msg"])
+
+
+def place(location: tuple[int | str, ...], data: Any) -> At:
+    """The path in the file: pydantic's location without the tags of the unions it went through."""
+    path: list[str | int] = []
+    last = len(location) - 1
+    for i, part in enumerate(location):
+        inside = isinstance(data, dict) and part in data
+        inside = inside or (isinstance(data, list) and isinstance(part, int) and part < len(data))
+        if inside:
+            data = data[part]
+            path.append(part)
+        elif i == last and isinstance(part, str) and isinstance(data, dict) and part not in _TAGS:
+            path.append(part)  # a key that is missing
+    return tuple(path)
+
+
+_TAGS = frozenset((*OP_NAMES, "an operator", "a repeat", "[key]"))
+
+
+def _own(document: Document, path: At, context: dict[str, Any]) -> Diagnostic:
+    span = document.value(path)
+    if path and document.values.get(path) is None:
+        span = document.key(path)
+    if context["start"] >= 0:
+        span = document.within(path, context["start"], context["end"])
+    return Diagnostic(span, context["text"], context["expected"], context["hint"])
+
+
+def _operator(document: Document, path: At, given: Any) -> Diagnostic:
+    if not isinstance(given, dict):
+        return Diagnostic(
+            document.value(path), f"this is {describe(given)}", "an operator such as {op: add, ...}"
+        )
+    if "op" not in given:
+        return Diagnostic(_owner(document, path), "an operator needs 'op'", one_of(OP_NAMES))
+    name = given["op"]
+    hint = nearest(name, OP_NAMES) if isinstance(name, str) else ""
+    message = f"unknown operator '{name}'" if isinstance(name, str) else f"this is {describe(name)}"
+    return Diagnostic(document.value((*path, "op")), message, one_of(OP_NAMES), hint)
+
+
+def _count(document: Document, path: At, context: dict[str, Any]) -> Diagnostic:
+    given = context["actual_length"]
+    owner = _at(document, path[:-1])
+    operator = owner.get("op") if isinstance(owner, dict) and path[-1] == "in" else None
+    if operator in _OPS:
+        wanted = _OPERANDS[str(operator)]
+        message = f"{operator} takes {wanted}, {given} given"
+        return Diagnostic(document.value(path), message, f"in: {wanted}")
+    if path[-1] == "shape":
+        return Diagnostic(document.value(path), f"a shape of {given} dims", "one or two dims")
+    return Diagnostic(document.value(path), "this list is empty", "at least one operator")
+
+
+_OPERANDS = {
+    "embedding": "[tokens, table]",
+    "rmsnorm": "[x, weight]",
+    "linear": "[x, weight] or [x, weight, bias]",
+    "swiglu": "[x, gate, up]",
+    "silu_mul": "[gate, up]",
+    "add": "[a, b]",
+    "logits": "[x, weight]",
+}
+
+
+def _known_keys(document: Document, path: At) -> list[str]:
+    model: type[BaseModel] = models.ModelSpec
+    data = _at(document, path)
+    if path[:1] == ("runtime",):
+        model = models.RuntimeSpec
+    elif path[:1] == ("from",):
+        model = models.FromSpec
+    elif path[:1] == ("tensors",):
+        model = models.TensorSpec
+    elif path[-1:] == ("rope",):
+        model = ops.RopeSpec
+    elif path[-1:] == ("scaling",):
+        model = ops.RopeScaling
+    elif path[:1] == ("graph",):
+        model = _OPS.get(str(data.get("op")), ops.RepeatSpec)
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _at(document: Document, path: At) -> Any:
+    data = document.data
+    for part in path:
+        data = data[part]
+    return data
+
+
+def _owner(document: Document, path: At) -> Span:
+    return document.key(path) if path else document.value(())
+
+
+def _subject(document: Document, path: At) -> str:
+    if not path:
+        return "the spec"
+    data = _at(document, path)
+    if path[0] == "graph" and isinstance(data, dict) and isinstance(path[-1], int):
+        return str(data.get("op", "repeat"))
+    return f"'{path[-1]}'"

@@ -1,0 +1,47 @@
+"""The JSON Schema (draft 7) of a spec file, for editors: made from the models, so it cannot disagree with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kgen.spec.models import ModelSpec
+
+_REF = "#/$defs/"
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema as plain data."""
+    schema = _draft7(ModelSpec.model_json_schema(by_alias=True))
+    written_out = {"required": ["dims", "tensors", "graph"], "not": {"required": ["from"]}}
+    elsewhere = {"not": {"anyOf": [{"required": [key]} for key in written_out["required"]]}, "required": ["from"]}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": "https://kgen.invalid/spec-1.schema.json",
+        **schema,
+        "title": "kgen spec",
+        "oneOf": [written_out, elsewhere],
+    }
+
+
+def _draft7(node: Any) -> Any:
+    """Pydantic writes draft 2020-12; of what it uses, draft 7 differs in where definitions live."""
+    if isinstance(node, list):
+        return [_draft7(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    result: dict[str, Any] = {}
+    for key, value in node.items():
+        if key in ("title", "discriminator") and not (key == "title" and isinstance(value, dict)):
+            continue  # titles repeat the key; the discriminator is OpenAPI's
+        if key == "default" and value is None:
+            continue  # leaving a key out is not the same as null
+        if key == "$ref":
+            value = value.replace(_REF, "#/definitions/")
+        result["definitions" if key == "$defs" else key] = _draft7(value)
+    options = result.get("anyOf", [])
+    if {"type": "null"} in options:
+        rest = [option for option in options if option != {"type": "null"}]
+        del result["anyOf"]
+        # In draft 7 whatever stands next to $ref is ignored, so it is wrapped.
+        result |= {"allOf": rest} if len(rest) == 1 else {"anyOf": rest}
+    return result

@@ -1,0 +1,1 @@
+"""The compilers and build tools that generated projects need: found, provided from wheels, and driven."""

@@ -1,0 +1,86 @@
+"""Pack a checkpoint into the weight file of a generated project."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from kgen.weights.checkpoint import Array, Checkpoint, WeightsError, open_checkpoint
+from kgen.weights.layout import HEADER_BYTES, Header, PackedTensor, PackLayout, read_layout
+from kgen.weights.match import check_checkpoint
+
+_CHUNK_ELEMENTS = 4 << 20  # held in memory at a time, once as read and once as written
+
+Progress = Callable[[int, int], None]  # bytes written so far, bytes in all
+
+
+@dataclass(frozen=True, slots=True)
+class PackReport:
+    """What was packed: the file, its size in bytes, tensors written, and checkpoint tensors left out."""
+
+    out: Path
+    bytes: int
+    tensors: int
+    ignored: tuple[str, ...]
+
+
+def pack_weights(project: Path, weights: Path, out: Path, *, progress: Progress | None = None) -> PackReport:
+    """Write `weights` (safetensors or GGUF) to `out` in the layout of `project`.
+
+    Values are rounded to nearest even. `out` appears whole or not at all. Raises WeightsError naming every
+    tensor that is missing, extra or misshapen, or saying why the files cannot be read or written.
+    """
+    layout = read_layout(project)
+    checkpoint = open_checkpoint(weights)
+    ignored = check_checkpoint(checkpoint, layout)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                _write(file, checkpoint, layout, progress)
+            temporary.chmod(0o644)
+            temporary.replace(out)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise WeightsError(f"{out}: cannot be written: {error.strerror or error}") from error
+    return PackReport(out, HEADER_BYTES + layout.data_bytes, len(layout.tensors), ignored)
+
+
+def _write(file: BinaryIO, checkpoint: Checkpoint, layout: PackLayout, progress: Progress | None) -> None:
+    file.write(Header(layout.name, layout.digest, layout.data_bytes).encode())
+    file.truncate(HEADER_BYTES + layout.data_bytes)  # gaps between tensors read as zero
+    done = 0
+    for tensor in layout.tensors:
+        file.seek(HEADER_BYTES + tensor.offset)
+        for block in packed_blocks(checkpoint, tensor):
+            file.write(block.view(np.uint8).data)
+            done += block.nbytes
+            if progress is not None:
+                progress(done, layout.data_bytes)
+
+
+def packed_blocks(checkpoint: Checkpoint, tensor: PackedTensor) -> Iterator[Array]:
+    """The tensor as consecutive blocks [rows, stride], or [1, stride] for a vector, padding zero."""
+    if len(tensor.shape) == 1:
+        row = np.zeros((1, tensor.stride), tensor.dtype)
+        parts = [checkpoint.tensors[name] for name in tensor.sources]
+        row[0, : tensor.cols] = np.concatenate([p.read(0, p.rows).astype(tensor.dtype) for p in parts])
+        yield row
+        return
+    step = max(1, _CHUNK_ELEMENTS // tensor.stride)
+    for name in tensor.sources:
+        source = checkpoint.tensors[name]
+        for begin in range(0, source.rows, step):
+            end = min(begin + step, source.rows)
+            block = np.zeros((end - begin, tensor.stride), tensor.dtype)
+            block[:, : tensor.cols] = source.read(begin, end)
+            yield block

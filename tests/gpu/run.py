@@ -1,0 +1,135 @@
+"""Everything a machine with a GPU is asked to show, in one call: `ci/gpu.sh [quick|full]`.
+
+Builds the generated projects under --projects (or generates them when kgen can be imported), runs their
+harnesses, the task checks, compute-sanitizer, the comparison with transformers, repeated runs and the benches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from stage import Run
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+EXACT = ("llama_3_2_1b", "qwen3_0_6b")  # compared with transformers at their real shapes
+SPECS = ("tiny", "smollm2-135m", "llama-3.2-1b", "qwen3-0.6b")
+
+
+def output_of(*command: str) -> str:
+    """First line of a command's output, or an empty string."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip().splitlines()[0] if done.stdout.strip() else ""
+
+
+def about(mode: str) -> dict[str, Any]:
+    """The machine and the versions a figure depends on."""
+    query = "--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem"
+    versions = {}
+    for package in ("torch", "transformers", "numpy"):
+        if importlib.util.find_spec(package):
+            versions[package] = importlib.import_module(package).__version__
+    return {
+        "mode": mode,
+        "gpu": output_of("nvidia-smi", query, "--format=csv,noheader"),
+        "nvcc": subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=False).stdout[-40:].strip(),
+        "python": platform.python_version(),
+        "commit": os.environ.get("KGEN_COMMIT", output_of("git", "-C", str(ROOT), "rev-parse", "HEAD")),
+        **versions,
+    }
+
+
+def generate(run: Run, projects: Path) -> None:
+    """Generate the projects here when none were brought along."""
+    for spec in SPECS:
+        run.stage(
+            f"generate {spec}",
+            [sys.executable, "-m", "kgen.cli", "generate", f"specs/models/{spec}.yaml", "-o", projects / spec],
+            60,
+            env={"PYTHONPATH": str(ROOT)},
+        )
+
+
+def build(run: Run, project: Path) -> Path | None:
+    """Configure and build the CUDA preset; the library, or None."""
+    name = json.loads((project / "model.json").read_text())["name"]
+    script = f"cd '{project}' && cmake --preset cuda && cmake --build --preset cuda -j {os.cpu_count()}"
+    if not run.stage(f"build {name}", ["bash", "-c", script], 300):
+        return None
+    return project / "build" / "cuda" / f"lib{name}.so"
+
+
+def main() -> int:
+    """Run the stages."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("mode", choices=("quick", "full"), nargs="?", default="quick")
+    parser.add_argument("--projects", type=Path, default=ROOT / "out" / "gpu")
+    parser.add_argument("--only", default="", help="comma-separated stage prefixes to run")
+    arguments = parser.parse_args()
+    only = tuple(filter(None, arguments.only.split(",")))
+    out = Path(os.environ.get("OUT") or ROOT / "out" / "results")
+    run = Run(out)
+
+    def wanted(name: str) -> bool:
+        return not only or name.startswith(only)
+
+    if not arguments.projects.is_dir():
+        generate(run, arguments.projects)
+    built: dict[str, tuple[Path, Path]] = {}
+    for project in sorted(p.parent for p in arguments.projects.glob("*/model.json")):
+        library = build(run, project)
+        if library:
+            built[json.loads((project / "model.json").read_text())["name"]] = (project, library)
+    full = arguments.mode == "full"
+    python = sys.executable
+
+    if wanted("tasks"):
+        binary = out / "gpu_tasks"
+        flags = ["-std=c++20", "-O2", "-lineinfo", "-gencode=arch=compute_90a,code=sm_90a", "-DPK_CUDA=1"]
+        source = ROOT / "tests" / "headers" / "gpu_tasks.cu"
+        include = ROOT / "templates" / "project" / "include"
+        if run.stage("tasks build", ["nvcc", *flags, f"-I{include}", source, "-o", binary], 240):
+            run.stage("tasks", [binary], 120)
+            binary.unlink()
+    if "tiny" in built:
+        project, library = built["tiny"]
+        if wanted("harness"):
+            environment = {"TINY_LIBRARY": str(library)}
+            run.stage("harness tiny", [python, "-m", "pytest", "-q", project / "tests"], 300, env=environment)
+        if wanted("sanitizer"):
+            for tool in ("memcheck", "racecheck") if shutil.which("compute-sanitizer") else ():
+                command = ["compute-sanitizer", f"--tool={tool}", "--error-exitcode=9", python, HERE / "smoke.py"]
+                run.stage(f"sanitizer {tool}", [*command, project, library], 300)
+    for name in EXACT:
+        if name in built and wanted("compare"):
+            command = [python, HERE / "compare.py", *built[name], *(["--full"] if full else [])]
+            run.stage(f"compare {name}", command, 560)
+    reference = ROOT / "tests" / "e2e" / "reference.json"
+    weights = Path(os.environ.get("SMOLLM2_WEIGHTS", "/nonexistent"))
+    if "smollm2_135m" in built and wanted("smollm2"):
+        if weights.exists() and reference.exists():
+            run.stage("smollm2 text", [python, HERE / "text.py", *built["smollm2_135m"], weights, reference], 300)
+        else:
+            run.skip("smollm2 text", "set SMOLLM2_WEIGHTS to the GGUF file")
+    for name, runs in (("smollm2_135m", 1000 if full else 100),):
+        if name in built and wanted("repeat"):
+            run.stage(f"repeat {name} {runs}", [python, HERE / "repeat.py", *built[name], str(runs)], 500)
+    return run.finish(about(arguments.mode), f"gpu-{arguments.mode}.json")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Stages of a GPU run: each is a command under a time limit, with its log kept and its result in one table."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+# Multicast is never used by what kgen generates; libraries that would use it are told not to.
+ENVIRONMENT = {
+    "NCCL_NVLS_ENABLE": "0",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    "NVSHMEM_DISABLE_NVLS": "1",
+    "PYTHONUNBUFFERED": "1",
+}
+
+
+@dataclass
+class Outcome:
+    """What a stage did. `figures` come from the last line of its output when that is a JSON object."""
+
+    name: str
+    status: str  # passed, failed, timed out, skipped
+    seconds: float = 0.0
+    note: str = ""
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+class Run:
+    """Runs stages, collects outcomes, prints the table and writes the JSON."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.outcomes: list[Outcome] = []
+        out.mkdir(parents=True, exist_ok=True)
+
+    def stage(
+        self, name: str, command: list[str | Path], limit: int, *, env: dict[str, str] | None = None
+    ) -> bool:
+        """Run one command; False when it failed or ran out of time."""
+        log = self.out / f"{name.replace(' ', '-').replace('/', '-')}.log"
+        print(f"--- {name}", file=sys.stderr, flush=True)
+        begin = time.monotonic()
+        with log.open("w") as file:
+            done = subprocess.run(
+                ["timeout", "-k", "10", str(limit), *map(str, command)],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=os.environ | ENVIRONMENT | (env or {}),
+                check=False,
+            )
+        seconds = time.monotonic() - begin
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        outcome = Outcome(name, "passed" if done.returncode == 0 else "failed", seconds)
+        if done.returncode in (124, 137):
+            outcome.status = "timed out"
+        if lines and lines[-1].startswith("{"):
+            outcome.figures = json.loads(lines[-1])
+            outcome.note = outcome.figures.pop("note", "")
+        elif lines:
+            outcome.note = lines[-1][:110]
+        if outcome.status != "passed":
+            print("\n".join(lines[-30:]), file=sys.stderr, flush=True)
+        self.outcomes.append(outcome)
+        return done.returncode == 0
+
+    def skip(self, name: str, reason: str) -> None:
+        """Record a stage that could not run, and why."""
+        self.outcomes.append(Outcome(name, "skipped", note=reason))
+
+    def finish(self, about: dict[str, Any], file: str) -> int:
+        """Print the table, write the JSON, and return the exit status."""
+        results = {"about": about, "stages": [asdict(o) for o in self.outcomes]}
+        (self.out / file).write_text(json.dumps(results, indent=1) + "\n")
+        width = max(len(o.name) for o in self.outcomes)
+        for o in self.outcomes:
+            print(f"{o.name:<{width}}  {o.status:<9} {o.seconds:7.1f} s  {o.note}")
+        bad = [o for o in self.outcomes if o.status in ("failed", "timed out")]
+        skipped = sum(o.status == "skipped" for o in self.outcomes)
+        print(f"{len(self.outcomes) - len(bad) - skipped} passed, {len(bad)} failed, {skipped} skipped")
+        return 1 if bad else 0
