@@ -14,7 +14,7 @@ JsonValue = str | int | None
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """Characters [col, end_col) of one line of a file, both counted from 1. Line 0 means the file as a whole."""
+    """Characters [col, end_col) of one line of a file, all counted from 1. Line 0 is the file as a whole."""
 
     file: str
     line: int

@@ -6,4 +6,6 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write tests/golden anew and compare nothing")
+    parser.addoption(
+        "--update-golden", action="store_true", help="write tests/golden anew and compare nothing"
+    )

@@ -42,7 +42,20 @@ class Model:
 
 TINY = Model()
 QWEN3_1_7B = Model(
-    "qwen3_1_7b", 2048, 6144, 28, 16, 8, 128, 151936, qk_norm=True, batch=1, context=8192, kv_page=64, rows=16, workers=132
+    "qwen3_1_7b",
+    2048,
+    6144,
+    28,
+    16,
+    8,
+    128,
+    151936,
+    qk_norm=True,
+    batch=1,
+    context=8192,
+    kv_page=64,
+    rows=16,
+    workers=132,
 )
 QWEN3_8B = replace(
     QWEN3_1_7B, name="qwen3_8b", hidden=4096, ffn=12288, layers=36, heads=32, kv_heads=8, tied=False
@@ -94,7 +107,18 @@ def build(m: Model) -> Graph:
         norms = (weight(p + "q_norm", m.head), weight(p + "k_norm", m.head)) if m.qk_norm else (None, None)
         ops.append(
             Attention(
-                p + "attention", i, qkv, a, i, m.heads, m.kv_heads, m.head, m.head**-0.5, m.rope, *norms, eps=m.eps
+                p + "attention",
+                i,
+                qkv,
+                a,
+                i,
+                m.heads,
+                m.kv_heads,
+                m.head,
+                m.head**-0.5,
+                m.rope,
+                *norms,
+                eps=m.eps,
             )
         )
         project(i, "o", a, weight(p + "wo", m.hidden, q))
@@ -113,4 +137,6 @@ def build(m: Model) -> Graph:
     ops.append(Sample("sample", -1, y, sampled))
     ops.append(Advance("advance", -1, sampled, tokens))
     dims = {k: getattr(m, k) for k in ("hidden", "ffn", "layers", "heads", "kv_heads", "head", "vocab")}
-    return Graph(m.name, Runtime(m.batch, m.context, m.kv_page, m.rows, m.workers), dims, tuple(tensors), tuple(ops))
+    return Graph(
+        m.name, Runtime(m.batch, m.context, m.kv_page, m.rows, m.workers), dims, tuple(tensors), tuple(ops)
+    )

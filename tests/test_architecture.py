@@ -26,7 +26,18 @@ ALLOWED = {
     "runner": {"weights", "toolchain", "paths"},
 }
 # Opening files for writing, making folders, running programs.
-DISK = {"write_text", "write_bytes", "mkdir", "rename", "unlink", "rmtree", "rmdir", "symlink_to", "touch", "Popen"}
+DISK = {
+    "write_text",
+    "write_bytes",
+    "mkdir",
+    "rename",
+    "unlink",
+    "rmtree",
+    "rmdir",
+    "symlink_to",
+    "touch",
+    "Popen",
+}
 MAY_TOUCH_DISK = {"render/writer.py", "toolchain", "weights", "runner.py", "cli"}
 
 

@@ -8,7 +8,8 @@ from kgen.cli.specs import SpecArgument, spec_path
 
 def expand(spec: SpecArgument) -> None:
     """Print the spec with everything that it leaves out or takes from elsewhere written down."""
+    from kgen.frontend.check import load_graph
     from kgen.frontend.expand import expand_text
-    from kgen.spec.load import load_spec
 
-    data(expand_text(load_spec(spec_path(spec))))
+    loaded, _ = load_graph(spec_path(spec))
+    data(expand_text(loaded))

@@ -1,12 +1,12 @@
-"""Which exceptions are a user's to mend, and the exit code of each."""
+"""Which exceptions are a user's to mend, and what is said about them."""
 
 from __future__ import annotations
 
 from kgen.cli.output import ExitCode, UsageError
 
 
-def exit_code_of(error: Exception) -> ExitCode | None:
-    """The exit code for an error whose text is meant for the user, None for a fault of kgen itself."""
+def describe(error: Exception) -> tuple[ExitCode, str] | None:
+    """The exit code and the sentence for a user's or machine's error, None for a fault of kgen."""
     # Imported here: only a run that failed pays for it.
     from kgen.diagnostics import SpecError
     from kgen.passes.pipeline import CompileError
@@ -15,8 +15,10 @@ def exit_code_of(error: Exception) -> ExitCode | None:
     from kgen.toolchain.find import ToolchainError
     from kgen.weights.checkpoint import WeightsError
 
-    if isinstance(error, UsageError | SpecError | CompileError | WriteError | RunError | WeightsError):
-        return ExitCode.BAD_INPUT
     if isinstance(error, ToolchainError):
-        return ExitCode.TOOLCHAIN
+        return ExitCode.TOOLCHAIN, str(error)
+    if isinstance(error, UsageError | SpecError | CompileError | WriteError | RunError | WeightsError):
+        return ExitCode.BAD_INPUT, str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return ExitCode.BAD_INPUT, f"{error.filename}: {error.strerror}"
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -22,7 +23,7 @@ from kgen.cli import (
     schema,
     test,
 )
-from kgen.cli.failures import exit_code_of
+from kgen.cli.failures import describe
 from kgen.cli.output import ExitCode, data, say
 
 app = typer.Typer(
@@ -34,12 +35,12 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for name, command in {
+_COMMANDS: dict[str, Callable[..., None]] = {
     "check": check.check,
     "expand": expand.expand,
     "generate": generate.generate,
     "build": build.build,
-    "test": test.test,
+    "test": test.run_tests,
     "pack": pack.pack,
     "run": run.run,
     "explain": explain.explain,
@@ -47,7 +48,8 @@ for name, command in {
     "schema": schema.schema,
     "doctor": doctor.doctor,
     "list": list_specs.list_specs,
-}.items():
+}
+for name, command in _COMMANDS.items():
     app.command(name)(command)
 
 
@@ -76,14 +78,18 @@ def main() -> None:
         finally:
             # A reader that has gone away is found out here, not while the interpreter shuts down.
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        sys.exit(ExitCode.INTERRUPTED)
+    except SystemExit as ending:
+        if ending.code == ExitCode.INTERRUPTED:
+            say("interrupted")
+        raise
     except BrokenPipeError:
+        # Whoever read the output has what they wanted. What is still buffered goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except Exception as error:
-        code = exit_code_of(error)
-        if code is None:
+        described = describe(error)
+        if described is None:
             raise
-        say(str(error))
+        code, sentence = described
+        say(sentence)
         sys.exit(code)

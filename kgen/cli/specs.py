@@ -39,11 +39,11 @@ def spec_path(spec: str) -> Path:
 
 def compile_spec(spec: str, *, batch: int | None = None, workers: int | None = None) -> Compilation:
     """Load, build and compile. Raises SpecError or CompileError."""
-    from kgen.frontend.build import build_graph
+    from kgen.frontend.check import load_graph
     from kgen.passes.pipeline import compile_graph
-    from kgen.spec.load import load_spec
 
-    return compile_graph(build_graph(load_spec(spec_path(spec)), batch=batch, workers=workers))
+    _, graph = load_graph(spec_path(spec), batch=batch, workers=workers)
+    return compile_graph(graph)
 
 
 def _unknown(spec: str) -> str:

@@ -52,7 +52,7 @@ def _size(site: Site, key: str, written: Expr | None) -> int | None:
     dims = site.tensors.dims
     if written is not None:
         return dims.evaluate(written, (*site.path, key))
-    if key not in dims.spec.dims:
+    if key not in dims.names:
         site.tensors.error(site.path, f"attention needs '{key}'", f"{key}: <size>, or a dim named {key}")
         return None
     return dims.values.get(key)

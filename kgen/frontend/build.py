@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kgen.diagnostics import Diagnostic, SpecError, nearest, one_of
+from kgen.diagnostics import Diagnostic, SpecError
 from kgen.frontend.hf import written_out
 from kgen.frontend.operands import Flow, Site
 from kgen.frontend.rules import RULES
@@ -24,26 +24,33 @@ from kgen.spec.models import ModelSpec
 
 # Operators and layers are numbered with 16 bits in a generated project.
 MAX_OPERATORS = 32767
+ADVANCE = "advance"
 
 
 def build_graph(spec: ModelSpec, *, batch: int | None = None, workers: int | None = None) -> Graph:
     """The graph of a spec. `batch` and `workers` replace the spec's. SpecError holds every error found."""
-    runtime = resolve_runtime(spec, batch, workers)
-    return _Builder(written_out(spec), runtime).build()
+    runtime, errors = resolve_runtime(spec, batch, workers)
+    try:
+        spec = written_out(spec)
+    except SpecError as error:
+        raise SpecError([*errors, *error.diagnostics]) from error
+    return _Builder(spec, runtime, errors).build()
 
 
 class _Builder:
-    def __init__(self, spec: ModelSpec, runtime: Runtime) -> None:
+    def __init__(self, spec: ModelSpec, runtime: Runtime, errors: list[Diagnostic]) -> None:
         self.spec = spec
         self.runtime = runtime
+        self.errors = errors
         self.dims = Dims(spec)
         self.tensors = Tensors(spec, self.dims, runtime)
         self.flow = Flow(frozenset(op.out for _, op, _ in walk(spec)))
         self.labels: dict[At, str] = {}
         self.ops: list[Operator] = []
+        self.kv_layers = 0
 
     def build(self) -> Graph:
-        errors = check_structure(self.spec)
+        errors = self.errors + check_structure(self.spec)
         tokens = self._start()
         self._label()
         for i, item in enumerate(self.spec.graph):
@@ -57,7 +64,7 @@ class _Builder:
         if errors:
             raise SpecError(errors)
         sampled = next(op for op in self.ops if isinstance(op, Sample)).out
-        self.ops.append(Advance("advance", -1, sampled, tokens))
+        self.ops.append(Advance(ADVANCE, -1, sampled, tokens))
         used = tuple(self.tensors.used.values())
         return Graph(self.spec.name, self.runtime, dict(self.dims.values), used, tuple(self.ops))
 
@@ -77,20 +84,23 @@ class _Builder:
 
     def _label(self) -> None:
         """Name each operator after its weight or its kind, numbered where that is not unique in its block."""
-        taken: dict[str, int] = {}
+        taken: set[tuple[str | None, str]] = {(None, ADVANCE)}
         for path, op, repeat in walk(self.spec):
-            label = op.inputs[1] if isinstance(op, ops.LinearOp | ops.RmsNormOp) else op.op
-            count = taken[f"{repeat}.{label}"] = taken.get(f"{repeat}.{label}", 0) + 1
-            self.labels[path] = label if count == 1 else f"{label}_{count}"
+            base = label = op.inputs[1] if isinstance(op, ops.LinearOp | ops.RmsNormOp) else op.op
+            number = 1
+            while (repeat, label) in taken:
+                number += 1
+                label = f"{base}_{number}"
+            taken.add((repeat, label))
+            self.labels[path] = label
 
     def _repeat(self, item: ops.RepeatSpec, path: At) -> None:
-        names = list(self.spec.dims)
-        if item.repeat not in names:
-            hint = nearest(item.repeat, names)
-            self.tensors.error((*path, "repeat"), f"unknown dim '{item.repeat}'", one_of(names), hint)
+        if item.repeat not in self.dims.names:
+            self.tensors.unknown_dim((*path, "repeat"), item.repeat)
         count = self.dims.values.get(item.repeat, 1)
-        if count * len(item.do) > MAX_OPERATORS:
-            message = f"{item.repeat} is {count}, which makes {count * len(item.do)} operators"
+        total = len(self.ops) + count * len(item.do)
+        if total > MAX_OPERATORS:
+            message = f"{item.repeat} is {count}, which makes {total} operators"
             self.tensors.error((*path, "repeat"), message, f"at most {MAX_OPERATORS}")
             count = 1
         for layer in range(count):
@@ -102,17 +112,18 @@ class _Builder:
         site = Site(self.tensors, self.flow, path, op.op, name, layer, repeat)
         operator = RULES[type(op)](site, op)
         if isinstance(operator, Attention):
-            operator = replace(operator, kv_layer=sum(isinstance(o, Attention) for o in self.ops))
+            operator = replace(operator, kv_layer=self.kv_layers)
+            self.kv_layers += 1
         self.ops.append(operator)
 
     def _unused(self) -> list[Diagnostic]:
         errors = [
             Diagnostic(self.spec.key_span(("tensors", name)), f"tensor '{name}' is never used")
             for name in self.spec.tensors
-            if name not in self.tensors.mentioned
+            if name not in self.tensors.mentioned | self.spec.gaps.names
         ]
         for path, name in self.flow.written.items():
-            if path not in self.flow.read and not name.endswith(".sampled"):
+            if path not in self.flow.read and name not in self.spec.gaps.names:
                 errors.append(
                     Diagnostic(self.spec.span(*path), f"'{name}' is written here, but nothing reads it")
                 )

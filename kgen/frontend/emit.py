@@ -36,7 +36,8 @@ def _block(value: dict[str, Any] | list[Any], level: int) -> list[str]:
                 first, *rest = _block(item, level + 1)
                 lines += [f"{indent}- {first.lstrip()}", *rest]
         return lines
-    for key, item in value.items():
+    for name, item in value.items():
+        key = _scalar(name, flow=False)
         flow = f"{indent}{key}: {_flow(item, flow=False)}"
         if len(flow) <= _WIDTH and not _has_block(item):
             lines.append(flow)
@@ -55,7 +56,9 @@ def _has_block(value: Any) -> bool:
 def _flow(value: Any, *, flow: bool = True) -> str:
     """The value on one line; `flow` says whether it stands inside brackets already."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{_scalar(key, flow=True)}: {_flow(item)}" for key, item in value.items()) + "}"
+        )
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_flow(item) for item in value) + "]"
     return _scalar(value, flow=flow)
@@ -71,7 +74,13 @@ def _scalar(value: Any, *, flow: bool) -> str:
     plain = _PLAIN_FLOW if flow else _PLAIN_BLOCK
     if plain.fullmatch(value) and value.lower() not in _WORDS and not value.endswith(" "):
         return value
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + "".join(_escape(c) for c in value) + '"'
+
+
+def _escape(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    return character if character.isprintable() else f"\\U{ord(character):08X}"
 
 
 def _number(value: float) -> str:

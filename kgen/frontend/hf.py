@@ -14,7 +14,7 @@ _QKV = "(heads + 2 * kv_heads) * head"
 
 
 def written_out(spec: ModelSpec) -> ModelSpec:
-    """The spec with its dims, tensors and graph; itself when it has them already. SpecError names bad fields."""
+    """The spec with its dims, tensors and graph; itself if it has them. SpecError names bad fields."""
     if spec.origin is None or spec.config is None:
         return spec
     model = read_config(spec.config)
@@ -32,7 +32,7 @@ def written_out(spec: ModelSpec) -> ModelSpec:
     document = Document(
         spec.document.file, data, {(): spec.span("from", "hf_config"), **runtime}, dict(spec.document.keys)
     )
-    return ModelSpec.model_validate(data).attach(document, None)
+    return ModelSpec.model_validate(data).attach(document)
 
 
 def _dims(model: HfModel) -> dict[str, int]:

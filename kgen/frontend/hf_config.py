@@ -5,19 +5,19 @@ A field is used, or is known not to change what the model computes, or is refuse
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from kgen.diagnostics import Diagnostic, SpecError, nearest, one_of
 from kgen.spec.document import At, Document
-from kgen.spec.fields import describe
+from kgen.spec.fields import describe, is_positive
 
 FAMILIES = ("llama", "qwen2", "qwen3")
 
 # Fields that say nothing about the computation of one forward pass in inference.
 _IGNORED = frozenset(
     (
+        "_name_or_path",
         "architectures",
         "attention_dropout",
         "bos_token_id",
@@ -35,7 +35,13 @@ _IGNORED = frozenset(
     )
 )
 # Fields that may be there as long as they ask for nothing.
-_MUST_BE = {"mlp_bias": False, "pretraining_tp": 1, "rope_interleaved": False, "use_sliding_window": False}
+_MUST_BE = {
+    "mlp_bias": False,
+    "pretraining_tp": 1,
+    "rope_interleaved": False,
+    "use_mrope": False,
+    "use_sliding_window": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +153,8 @@ class _Reader:
         if value is None:
             self.error(at[:-1], f"{'.'.join(map(str, at))} is missing", "a number")
             return 1.0
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not (math.isfinite(value) and value > 0)
-        ):
-            self.error(at, f"{at[-1]} is {describe(value)}", "a number above 0")
+        if not is_positive(value):
+            self.error(at, f"{at[-1]} is {describe(value)}", "a positive number that fp32 can hold")
             return 1.0
         return float(value)
 
@@ -167,6 +169,10 @@ class _Reader:
         """`rope_theta` and `rope_scaling`, or both in the newer `rope_parameters`."""
         newer = self.take(("rope_parameters",))
         older = self.take(("rope_scaling",))
+        if newer is not None and older is not None:
+            self.error(
+                ("rope_scaling",), "rope_scaling is given together with rope_parameters", "one of them"
+            )
         key = "rope_parameters" if newer is not None else "rope_scaling"
         fields = newer if newer is not None else older
         if fields is not None and not isinstance(fields, dict):
@@ -214,16 +220,14 @@ class _Reader:
             return
         for i, kind in enumerate(value):
             if kind != "full_attention":
-                self.error(("layer_types", i), f"a layer of type {describe(kind)}", "full_attention")
+                self.error(("layer_types", i), f"layer {i} is {describe(kind)}", "full_attention")
+                return
 
     def others(self) -> None:
         """Fields that nothing above has read."""
+        # Qwen's configs give a window that use_sliding_window switches on.
         window = self.take(("sliding_window",))
-        if (
-            window is not None
-            and "use_sliding_window" not in self.data
-            and self.take(("model_type",)) == "llama"
-        ):
+        if window is not None and self.data["model_type"] == "llama":
             self.error(("sliding_window",), f"sliding_window is {describe(window)}", "null")
         for name, wanted in _MUST_BE.items():
             value = self.take((name,), wanted)

@@ -14,7 +14,7 @@ UNKNOWN = Type((None, None), DType.F32)
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor as an operator sees it. `type` is None when an error was found, which ends the checks on it."""
+    """A tensor as an operator sees it. `type` is None after an error, which ends the checks on it."""
 
     written: str  # the name in the spec
     name: str  # the name in the graph
@@ -133,12 +133,16 @@ class Site:
         return None
 
     def _unknown(self, name: str, at: At) -> bool:
-        """Whether no tensor has this name; if so that is recorded."""
+        """Whether no more can be said of a name: it is unknown, which is recorded, or in a dropped part."""
         tensors, flow = self.tensors, self.flow
         known = {*tensors.weights, *tensors.declared, *flow.will_be_written}
+        if name in tensors.spec.gaps.names:
+            return True
         if name in known:
             return False
-        tensors.error(at, f"unknown tensor '{name}'", hint=nearest(name, sorted(known)))
+        tensors.error(
+            at, f"unknown tensor '{name}'", hint=nearest(name, sorted(known | tensors.spec.gaps.names))
+        )
         return True
 
     def _mismatch_of_declared(self, name: str, declared: Type, type_: Type) -> None:

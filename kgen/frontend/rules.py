@@ -83,6 +83,7 @@ def _sample(site: Site, op: ops.SampleOp) -> Operator:
     # `out` names the tokens of the next step; what is drawn goes through a buffer of its own.
     out = f"{op.out}.sampled"
     site.write(out, I32, (BATCH,))
+    site.flow.read.add((*site.path, "out"))  # by the advance task
     return Sample(site.name, site.layer, logits.name, out)
 
 

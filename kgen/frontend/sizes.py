@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgen.diagnostics import Diagnostic, SpecError, nearest, one_of
+from kgen.diagnostics import Diagnostic, nearest, one_of
 from kgen.ir.graph import Runtime
 from kgen.spec.document import At
 from kgen.spec.expr import Expr, ExprError
@@ -23,6 +23,7 @@ class Dims:
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
+        self.names = [*spec.dims, *sorted(spec.gaps.dims)]
         self.values: dict[str, int] = {}
         self.diagnostics: list[Diagnostic] = []
         for name in spec.dims:
@@ -33,14 +34,14 @@ class Dims:
 
     def evaluate(self, expr: Expr, at: At) -> int | None:
         """The value of a size written at `at`; None once an error is recorded."""
-        if any(name in self.spec.dims and name not in self.values for name in expr.names):
-            return None  # said where that dim is defined
+        if any(name in self.names and name not in self.values for name in expr.names):
+            return None  # what is wrong is said where that dim is defined
         try:
             return expr.evaluate(self.values)
         except ExprError as error:
             span = self.spec.document.within(at, error.start, error.end)
-            expected = one_of(list(self.spec.dims)) if error.name else ""
-            hint = nearest(error.name, self.spec.dims) if error.name else ""
+            expected = one_of(self.names) if error.name else ""
+            hint = nearest(error.name, self.names) if error.name else ""
             self.diagnostics.append(Diagnostic(span, str(error), expected, hint))
             return None
 
@@ -62,8 +63,10 @@ class Dims:
             self.diagnostics.append(Diagnostic(span, f"dim '{name}' depends on itself"))
 
 
-def resolve_runtime(spec: ModelSpec, batch: int | None, workers: int | None) -> Runtime:
-    """The limits of the generated library; `batch` and `workers` replace those of the spec. May raise SpecError."""
+def resolve_runtime(
+    spec: ModelSpec, batch: int | None, workers: int | None
+) -> tuple[Runtime, list[Diagnostic]]:
+    """The limits of the generated library and their errors. `batch` and `workers` replace the spec's."""
     written = spec.runtime
     errors: list[Diagnostic] = []
 
@@ -86,11 +89,9 @@ def resolve_runtime(spec: ModelSpec, batch: int | None, workers: int | None) -> 
     }
     for field, value in chosen.items():
         if not 1 <= value <= _LIMITS[field]:
-            error(field, f"{value} is out of range", f"at most {_LIMITS[field]}")
+            error(field, f"{value} is out of range", f"1 to {_LIMITS[field]}")
     if rows < chosen_batch:
         error(
             "rows", f"a step of {rows} rows cannot hold a batch of {chosen_batch}", f"at least {chosen_batch}"
         )
-    if errors:
-        raise SpecError(errors)
-    return Runtime(**chosen)
+    return Runtime(**chosen), errors

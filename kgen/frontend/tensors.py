@@ -64,6 +64,10 @@ class Tensors:
         """Record an error at the value of a path."""
         self.diagnostics.append(Diagnostic(self.spec.span(*at), message, expected, hint))
 
+    def unknown_dim(self, at: At, name: str) -> None:
+        """Record that the name at a path is not that of a dim."""
+        self.error(at, f"unknown dim '{name}'", one_of(self.dims.names), nearest(name, self.dims.names))
+
     def use_weight(self, name: str, iteration: int) -> str:
         """Take a weight into the graph; its name there."""
         weight = self.weights[name]
@@ -91,8 +95,8 @@ class Tensors:
             return
         if tensor.dtype != "bf16":
             self.error((*at, "dtype"), f"weight '{name}' is {tensor.dtype}", "bf16")
-        if tensor.repeat is not None and tensor.repeat not in self.spec.dims:
-            self._unknown_dim((*at, "repeat"), tensor.repeat)
+        if tensor.repeat is not None and tensor.repeat not in self.dims.names:
+            self.unknown_dim((*at, "repeat"), tensor.repeat)
         shape = [self.dims.evaluate(size, (*at, "shape", i)) for i, size in enumerate(tensor.shape)]
         self.weights[name] = Weight(Type(tuple(shape), DType.BF16), tensor.source, tensor.repeat)
 
@@ -108,10 +112,6 @@ class Tensors:
             return (None,) * len(tensor.shape)
         rest = [self.dims.evaluate(size, (*at, i)) for i, size in enumerate(tensor.shape) if i > 0]
         return (first, *rest)
-
-    def _unknown_dim(self, at: At, name: str) -> None:
-        names = list(self.spec.dims)
-        self.error(at, f"unknown dim '{name}'", one_of(names), nearest(name, names))
 
     def _check_sources(self) -> None:
         owner: dict[str, str] = {}

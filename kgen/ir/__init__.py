@@ -1,0 +1,1 @@
+"""The operator graph: tensors, and one file per operator family."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from kgen.ir.machine import Array, Machine
-from kgen.ir.operator import Constant, Operand, Operator, Unit, rows_of_sequences
+from kgen.ir.machine import Array
+from kgen.ir.operator import Constant, Context, Operand, Operator, rows_of_sequences
 from kgen.ir.region import Access, Axis, IntArray, Layout, Span, Tiles
 from kgen.ir.rmsnorm import rms_norm
 from kgen.ir.tensor import DType
@@ -36,8 +35,8 @@ class Rope:
         plain = np.float32(self.theta) ** (-np.arange(0, head, 2, dtype=np.float32) / np.float32(head))
         if self.factor == 1.0:
             return plain
-        # Wavelengths up to original / high keep their frequency, those above original / low are slowed down by
-        # `factor`, and between the two the frequency changes gradually.
+        # Wavelengths up to original / high keep their frequency, those above original / low are slowed down
+        # by `factor`, and between the two the frequency changes gradually.
         turns = self.original_context * plain / np.float32(2 * np.pi)
         smooth = (turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor)
         kept = np.clip(smooth, 0, 1).astype(np.float32)
@@ -103,7 +102,11 @@ class Attention(Operator):
     def reads(self, tiles: Tiles, graph: Graph) -> list[Access]:
         """The queries, keys and values of its KV head in the rows of its sequence."""
         sequences, group, head = Span(tiles.begin, tiles.end), self.heads // self.kv_heads, self.head
-        parts = ((0, group), (self.heads, 1), (self.heads + self.kv_heads, 1))  # first head of the part, heads
+        parts = (
+            (0, group),
+            (self.heads, 1),
+            (self.heads + self.kv_heads, 1),
+        )  # first head of the part, heads
         return [
             rows_of_sequences(
                 graph,
@@ -146,11 +149,9 @@ class Attention(Operator):
         }
 
     @staticmethod
-    def evaluate(
-        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
-    ) -> None:
+    def evaluate(ctx: Context) -> None:
         """Append all keys and values of the step first: a chunk's later rows see its earlier ones."""
-        c, kv_head, s = constants, unit.index, unit.begin
+        c, kv_head, s = ctx.constants, ctx.index, ctx.begin
         heads, kv_heads, head = int(c["heads"]), int(c["kv_heads"]), int(c["head"])
         rope = Rope(
             float(c["rope_theta"]),
@@ -162,29 +163,32 @@ class Attention(Operator):
         frequencies = rope.frequencies(head) if c["has_rope"] else None
 
         def prepare(row: int, index: int, norm: str) -> Array:
-            x = operands["qkv"][row, index * head : (index + 1) * head]
-            if norm in operands:
-                x = rms_norm(x, operands[norm].astype(np.float32), float(c["eps"]))
-            return x if frequencies is None else _rotate(x, machine.step.position[row] * frequencies)
+            x = ctx.operands["qkv"][row, index * head : (index + 1) * head]
+            if norm in ctx.operands:
+                x = rms_norm(x, ctx.operands[norm].astype(np.float32), float(c["eps"]))
+            return x if frequencies is None else _rotate(x, ctx.machine.step.position[row] * frequencies)
 
-        first = int(machine.step.first_row[s])
-        rows = range(first, first + int(machine.step.rows_of[s]))
+        first = int(ctx.machine.step.first_row[s])
+        rows = range(first, first + int(ctx.machine.step.rows_of[s]))
         for r in rows:
-            key, value = machine.kv.entry(layer, s, kv_head, int(machine.step.position[r]))
+            key, value = ctx.machine.kv.entry(ctx.layer, s, kv_head, int(ctx.machine.step.position[r]))
             key[:] = prepare(r, heads + kv_head, "k_norm")
             at = (heads + kv_heads + kv_head) * head
-            value[:] = operands["qkv"][r, at : at + head]
+            value[:] = ctx.operands["qkv"][r, at : at + head]
         group = heads // kv_heads
         for r in rows:
-            keys, values = machine.kv.history(layer, s, kv_head, int(machine.step.position[r]) + 1)
+            length = int(ctx.machine.step.position[r]) + 1
+            keys, values = ctx.machine.kv.history(ctx.layer, s, kv_head, length)
             for q in range(kv_head * group, (kv_head + 1) * group):
                 score = keys @ prepare(r, q, "q_norm") * np.float32(c["scale"])
                 weight = np.exp(score - score.max())
-                operands["out"][r, q * head : (q + 1) * head] = (weight / weight.sum()) @ values
+                ctx.operands["out"][r, q * head : (q + 1) * head] = (weight / weight.sum()) @ values
 
 
 def _rotate(x: Array, angle: Array) -> Array:
     """Turn each pair (x[i], x[i + head / 2]) by angle[i]; all f32."""
     angle = angle.astype(np.float32)
     low, high = np.split(x, 2)
-    return np.concatenate([low * np.cos(angle) - high * np.sin(angle), high * np.cos(angle) + low * np.sin(angle)])
+    return np.concatenate(
+        [low * np.cos(angle) - high * np.sin(angle), high * np.cos(angle) + low * np.sin(angle)]
+    )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kgen.ir.linear import silu
-from kgen.ir.machine import Array, Machine
-from kgen.ir.operator import Constant, Operand, Operator, Unit, per_task, token_rows
+from kgen.ir.operator import Constant, Context, Operand, Operator, per_task, token_rows
 from kgen.ir.region import Access, Axis, IntArray, Layout, Span, Tiles
 from kgen.ir.tensor import DType
 
@@ -53,12 +51,10 @@ class SiluMul(Operator):
         return {"n": graph.by_name[self.gate].cols}
 
     @staticmethod
-    def evaluate(
-        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
-    ) -> None:
+    def evaluate(ctx: Context) -> None:
         """In f32, rounded once."""
-        for r in range(unit.begin, min(unit.end, machine.step.row_count)):
-            operands["out"][r] = silu(operands["gate"][r]) * operands["up"][r]
+        for r in range(ctx.begin, min(ctx.end, ctx.machine.step.row_count)):
+            ctx.operands["out"][r] = silu(ctx.operands["gate"][r]) * ctx.operands["up"][r]
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,9 @@ class Add(Operator):
     def operands(self, graph: Graph) -> tuple[Operand, ...]:
         """Sizes follow a."""
         shape = (graph.runtime.rows, graph.by_name[self.a].cols)
-        return tuple(Operand(slot, getattr(self, slot), Layout.ROWS, DType.F32, shape) for slot in ("a", "b", "out"))
+        return tuple(
+            Operand(slot, getattr(self, slot), Layout.ROWS, DType.F32, shape) for slot in ("a", "b", "out")
+        )
 
     def reads(self, tiles: Tiles, graph: Graph) -> list[Access]:
         """Its rows of both inputs."""
@@ -94,9 +92,7 @@ class Add(Operator):
         return {"n": graph.by_name[self.a].cols}
 
     @staticmethod
-    def evaluate(
-        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
-    ) -> None:
+    def evaluate(ctx: Context) -> None:
         """In f32."""
-        for r in range(unit.begin, min(unit.end, machine.step.row_count)):
-            operands["out"][r] = operands["a"][r] + operands["b"][r]
+        for r in range(ctx.begin, min(ctx.end, ctx.machine.step.row_count)):
+            ctx.operands["out"][r] = ctx.operands["a"][r] + ctx.operands["b"][r]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from kgen.ir.machine import Array, Machine
-from kgen.ir.operator import Constant, Operand, Operator, Unit, per_task, token_rows
+from kgen.ir.operator import Constant, Context, Operand, Operator, per_task, token_rows
 from kgen.ir.region import Access, Axis, IntArray, Layout, Span, Tiles
 from kgen.ir.tensor import DType
 
@@ -19,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Embedding(Operator):
-    """out[r, :] = table[tokens[r], :]. tokens i32 [rows], table bf16 [vocab, hidden], out f32 [rows, hidden]."""
+    """out[r, :] = table[tokens[r], :].
+
+    tokens i32 [rows], table bf16 [vocab, hidden], out f32 [rows, hidden].
+    """
 
     tokens: str
     table: str
@@ -54,9 +55,7 @@ class Embedding(Operator):
         return {"hidden": graph.by_name[self.table].cols}
 
     @staticmethod
-    def evaluate(
-        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
-    ) -> None:
+    def evaluate(ctx: Context) -> None:
         """Copy rows of the table."""
-        for r in range(unit.begin, min(unit.end, machine.step.row_count)):
-            operands["out"][r] = operands["table"][operands["tokens"][r]].astype(np.float32)
+        for r in range(ctx.begin, min(ctx.end, ctx.machine.step.row_count)):
+            ctx.operands["out"][r] = ctx.operands["table"][ctx.operands["tokens"][r]].astype(np.float32)

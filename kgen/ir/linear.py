@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from kgen.ir.machine import Array, Machine
-from kgen.ir.operator import Constant, Operand, Operator, Unit, per_task, sequence_entries, token_rows
+from kgen.ir.machine import Array
+from kgen.ir.operator import Constant, Context, Operand, Operator, per_task, sequence_entries, token_rows
 from kgen.ir.region import Access, Axis, IntArray, Layout, Span, Tiles
 from kgen.ir.tensor import DType
 
@@ -19,9 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Linear(Operator):
-    """out = x @ weight.T (+ bias) (+ residual). x bf16 [rows, k], weight bf16 [n, k], bias bf16 [n], out f32 [rows, n].
+    """out = x @ weight.T (+ bias) (+ residual).
 
-    residual f32 [rows, n] may be out itself.
+    x bf16 [rows, k], weight bf16 [n, k], bias bf16 [n], out f32 [rows, n]; residual f32 [rows, n] may be out
+    itself.
     """
 
     x: str
@@ -74,19 +74,17 @@ class Linear(Operator):
         }
 
     @staticmethod
-    def evaluate(
-        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
-    ) -> None:
+    def evaluate(ctx: Context) -> None:
         """Row by row, so that a row does not depend on how many there are."""
-        part = slice(unit.begin, unit.end)
-        weight = operands["weight"][part].astype(np.float32)
-        for r in range(machine.step.row_count):
-            y = weight @ operands["x"][r].astype(np.float32)
-            if "bias" in operands:
-                y = y + operands["bias"][part].astype(np.float32)
-            if "residual" in operands:
-                y = y + operands["residual"][r, part]
-            operands["out"][r, part] = y
+        part = slice(ctx.begin, ctx.end)
+        weight = ctx.operands["weight"][part].astype(np.float32)
+        for r in range(ctx.machine.step.row_count):
+            y = weight @ ctx.operands["x"][r].astype(np.float32)
+            if "bias" in ctx.operands:
+                y = y + ctx.operands["bias"][part].astype(np.float32)
+            if "residual" in ctx.operands:
+                y = y + ctx.operands["residual"][r, part]
+            ctx.operands["out"][r, part] = y
 
 
 @dataclass(frozen=True)
@@ -130,15 +128,13 @@ class SwiGlu(Operator):
         return {"n": gate.rows, "k": gate.cols}
 
     @staticmethod
-    def evaluate(
-        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
-    ) -> None:
+    def evaluate(ctx: Context) -> None:
         """Row by row; both products stay in f32."""
-        part = slice(unit.begin, unit.end)
-        gate, up = operands["gate"][part].astype(np.float32), operands["up"][part].astype(np.float32)
-        for r in range(machine.step.row_count):
-            x = operands["x"][r].astype(np.float32)
-            operands["out"][r, part] = silu(gate @ x) * (up @ x)
+        part = slice(ctx.begin, ctx.end)
+        gate, up = ctx.operands["gate"][part].astype(np.float32), ctx.operands["up"][part].astype(np.float32)
+        for r in range(ctx.machine.step.row_count):
+            x = ctx.operands["x"][r].astype(np.float32)
+            ctx.operands["out"][r, part] = silu(gate @ x) * (up @ x)
 
 
 @dataclass(frozen=True)
@@ -183,15 +179,13 @@ class Logits(Operator):
         return {"n": weight.rows, "k": weight.cols}
 
     @staticmethod
-    def evaluate(
-        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
-    ) -> None:
+    def evaluate(ctx: Context) -> None:
         """One product for each sequence that samples."""
-        part = slice(unit.begin, unit.end)
-        weight = operands["weight"][part].astype(np.float32)
-        for s, r in enumerate(machine.step.sample_row):
+        part = slice(ctx.begin, ctx.end)
+        weight = ctx.operands["weight"][part].astype(np.float32)
+        for s, r in enumerate(ctx.machine.step.sample_row):
             if r >= 0:
-                operands["out"][s, part] = weight @ operands["x"][r].astype(np.float32)
+                ctx.operands["out"][s, part] = weight @ ctx.operands["x"][r].astype(np.float32)
 
 
 def silu(x: Array) -> Array:

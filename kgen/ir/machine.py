@@ -64,7 +64,10 @@ class Sequence:
 
 @dataclass
 class KvCache:
-    """The paged cache. data bf16 [layers, pages, 2, kv_heads, page tokens, head], page_table int [batch, pages]."""
+    """The paged cache.
+
+    data bf16 [layers, pages, 2, kv_heads, page tokens, head], page_table int64 [batch, pages each].
+    """
 
     data: Array
     page_table: npt.NDArray[np.int64]

@@ -31,12 +31,16 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """The piece of work of one task, as the task sees it at run time."""
+class Context:
+    """What the body of a task sees at run time, on NumPy as in C++ (mpk::Context); operands are by slot."""
 
     begin: int
     end: int
     index: int
+    layer: int
+    constants: Mapping[str, Constant]
+    operands: Mapping[str, Array]
+    machine: Machine
 
 
 @dataclass(frozen=True)
@@ -69,10 +73,8 @@ class Operator(ABC):
 
     @staticmethod
     @abstractmethod
-    def evaluate(
-        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
-    ) -> None:
-        """What one task does, on NumPy arrays named by slot, from nothing but what its C++ body sees too."""
+    def evaluate(ctx: Context) -> None:
+        """What one task does."""
 
     def constants(self, graph: Graph) -> dict[str, Constant]:
         """What a C++ instantiation of this operator has compiled in."""
@@ -83,7 +85,7 @@ class Operator(ABC):
         return 1
 
     def column_unit(self, tensor: str) -> int:
-        """Columns of an input that no task of its producer should straddle a multiple of; 0 if it is all the same."""
+        """Tiles of the producer of an input should not straddle multiples of so many columns; 0: they may."""
         return 0
 
     @property
@@ -108,7 +110,7 @@ class Operator(ABC):
 
 
 def token_rows(graph: Graph, tensor: str, rows: Span | None = None, columns: Span | None = None) -> Access:
-    """Rows of a [rows, n] or [rows] tensor, whichever sequence they belong to; all rows and columns if not given."""
+    """Rows of a [rows, n] or [rows] tensor, whichever sequence they belong to; without bounds, all of it."""
     shape = graph.by_name[tensor].shape
     return Access(
         tensor,
@@ -128,7 +130,7 @@ def rows_of_sequences(graph: Graph, tensor: str, sequences: Span, columns: Span)
 def sequence_entries(
     graph: Graph, tensor: str, sequences: Span | None = None, columns: Span | None = None
 ) -> Access:
-    """Entries of a [batch, n] or [batch] tensor; all of them if not given."""
+    """Entries of a [batch, n] or [batch] tensor; without bounds, all of it."""
     shape = graph.by_name[tensor].shape
     return Access(
         tensor,

@@ -32,7 +32,7 @@ class Axis(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The tasks of one operator: units [begin, end) of its main axis and unit `index` of its second, each [tasks]."""
+    """Units [begin, end) of the main axis and unit `index` of the second, one entry for each task."""
 
     begin: IntArray
     end: IntArray
@@ -70,7 +70,7 @@ class Access(NamedTuple):
 
 
 def overlap(first: Box, second: Box, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
-    """Which tasks of one operator touch what which tasks of another touch, bool [first tasks, second tasks]."""
+    """Whether a box of the first tasks and one of the second have a common element, bool [first, second]."""
     result = np.ones((1, 1), dtype=np.bool_)
     for a, b in zip(first, second, strict=True):
         a_low, a_high = _column(a.low), _column(a.high)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from kgen.ir.machine import Array, Machine
-from kgen.ir.operator import Constant, Operand, Operator, Unit, per_task, token_rows
+from kgen.ir.machine import Array
+from kgen.ir.operator import Constant, Context, Operand, Operator, per_task, token_rows
 from kgen.ir.region import Access, Axis, IntArray, Layout, Span, Tiles
 from kgen.ir.tensor import DType
 
@@ -19,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RmsNorm(Operator):
-    """out = x / sqrt(mean(x^2) + eps) * weight, row by row. x f32 [rows, n], weight bf16 [n], out bf16 [rows, n]."""
+    """out = x / sqrt(mean(x^2) + eps) * weight, row by row.
+
+    x f32 [rows, n], weight bf16 [n], out bf16 [rows, n].
+    """
 
     x: str
     weight: str
@@ -55,16 +57,15 @@ class RmsNorm(Operator):
         return {"n": graph.by_name[self.weight].cols, "eps": self.eps}
 
     @staticmethod
-    def evaluate(
-        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
-    ) -> None:
+    def evaluate(ctx: Context) -> None:
         """Normalize rows in f32 and round once."""
-        weight = operands["weight"].astype(np.float32)
-        for r in range(unit.begin, min(unit.end, machine.step.row_count)):
-            operands["out"][r] = rms_norm(operands["x"][r], weight, float(constants["eps"]))
+        weight = ctx.operands["weight"].astype(np.float32)
+        for r in range(ctx.begin, min(ctx.end, ctx.machine.step.row_count)):
+            ctx.operands["out"][r] = rms_norm(ctx.operands["x"][r], weight, float(ctx.constants["eps"]))
 
 
 def rms_norm(x: Array, weight: Array, eps: float) -> Array:
     """The norm of a vector f32 [n] in f32."""
     mean_square = np.mean(x * x, dtype=np.float32)
-    return x / np.sqrt(mean_square + np.float32(eps)) * weight
+    result: Array = x / np.sqrt(mean_square + np.float32(eps)) * weight
+    return result

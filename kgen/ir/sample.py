@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from kgen.ir.machine import Array, Finish, Machine, next_step
-from kgen.ir.operator import Constant, Operand, Operator, Unit, per_task, sequence_entries, token_rows
+from kgen.ir.machine import Finish, next_step
+from kgen.ir.operator import Constant, Context, Operand, Operator, per_task, sequence_entries, token_rows
 from kgen.ir.region import Access, Axis, IntArray, Layout, Span, Tiles
 from kgen.ir.sampling import choose, log_softmax_at
 from kgen.ir.tensor import DType
@@ -57,19 +56,17 @@ class Sample(Operator):
         return {"vocab": graph.by_name[self.logits].cols}
 
     @staticmethod
-    def evaluate(
-        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
-    ) -> None:
+    def evaluate(ctx: Context) -> None:
         """The chosen token, or the next one of a prompt that is being scored, and its log-probability."""
-        s = unit.begin
-        if machine.step.sample_row[s] < 0:
+        s = ctx.begin
+        if ctx.machine.step.sample_row[s] < 0:
             return
-        sequence, logits = machine.sequences[s], operands["logits"][s]
+        sequence, logits = ctx.machine.sequences[s], ctx.operands["logits"][s]
         prompt = sequence.request.prompt
-        position = sequence.position + int(machine.step.rows_of[s])  # of the token being chosen
+        position = sequence.position + int(ctx.machine.step.rows_of[s])  # of the token being chosen
         token = prompt[position] if position < len(prompt) else choose(logits, sequence.request, position)
-        operands["out"][s] = token
-        machine.step.logprob[s] = log_softmax_at(logits, token)
+        ctx.operands["out"][s] = token
+        ctx.machine.step.logprob[s] = log_softmax_at(logits, token)
 
 
 @dataclass(frozen=True)
@@ -106,12 +103,10 @@ class Advance(Operator):
         return np.full(len(tiles), graph.runtime.batch * DType.I32.itemsize, dtype=np.int64)
 
     @staticmethod
-    def evaluate(
-        unit: Unit, constants: Mapping[str, Constant], operands: Mapping[str, Array], machine: Machine, layer: int
-    ) -> None:
+    def evaluate(ctx: Context) -> None:
         """Record, retire, and make the next step."""
-        step = machine.step
-        for s, sequence in enumerate(machine.sequences):
+        step = ctx.machine.step
+        for s, sequence in enumerate(ctx.machine.sequences):
             if sequence.finish is not Finish.RUNNING:
                 continue
             sequence.position += int(step.rows_of[s])
@@ -120,11 +115,11 @@ class Advance(Operator):
             sequence.logprobs[sequence.position] = float(step.logprob[s])
             if sequence.in_prompt:
                 continue
-            token = int(operands["sampled"][s])
+            token = int(ctx.operands["sampled"][s])
             sequence.tokens.append(token)
             if token in sequence.request.stop:
                 sequence.finish = Finish.STOP_TOKEN
             elif len(sequence.tokens) >= sequence.request.max_new_tokens:
                 sequence.finish = Finish.LENGTH
-        machine.step = next_step(machine.sequences, len(step.rows_of), machine.rows)
-        operands["tokens"][: machine.step.row_count] = machine.step.tokens
+        ctx.machine.step = next_step(ctx.machine.sequences, len(step.rows_of), ctx.machine.rows)
+        ctx.operands["tokens"][: ctx.machine.step.row_count] = ctx.machine.step.tokens

@@ -53,11 +53,13 @@ def split(extent: int, width: int, parts: int = 1) -> Tiles:
     """[0, extent) in pieces of `width`, the last one shorter if need be, for each of `parts` indices."""
     begin = np.arange(0, extent, width, dtype=np.int64)
     end = np.minimum(begin + width, extent)
-    return Tiles(np.tile(begin, parts), np.tile(end, parts), np.repeat(np.arange(parts, dtype=np.int64), len(begin)))
+    return Tiles(
+        np.tile(begin, parts), np.tile(end, parts), np.repeat(np.arange(parts, dtype=np.int64), len(begin))
+    )
 
 
 def _best_width(op: Operator, graph: Graph) -> int:
-    """The tile width for which the workers, in as many rounds as it takes, finish first; of equals the widest."""
+    """The tile width with which the workers, in rounds, finish first; of equals the widest."""
     extent = graph.by_name[op.output].cols
     unit = int(np.gcd.reduce([reader.column_unit(op.output) for reader in graph.ops]))
     widths = [w for w in range(COLUMN_STEP, MAX_COLUMNS + 1, COLUMN_STEP) if unit % w == 0]
@@ -84,10 +86,10 @@ def _check_cover(op: Operator, tiles: Tiles, graph: Graph, checked: set[tuple[ob
     if len(clash):
         first, second = (f"[{tiles.begin[i]}:{tiles.end[i]}]/{tiles.index[i]}" for i in clash[0])
         raise CompileError("decompose", [f"{op.name}: tasks {first} and {second} write the same elements"])
-    if not _inside(box, whole) or int(sizes.sum()) != volume(whole):
-        raise CompileError(
-            "decompose", [f"{op.name}: its tasks write {int(sizes.sum())} elements of {volume(whole)}"]
-        )
+    outside = "" if _inside(box, whole) else ", not all of them inside"
+    if outside or int(sizes.sum()) != volume(whole):
+        written = f"{int(sizes.sum())} elements of {volume(whole)}{outside}"
+        raise CompileError("decompose", [f"{op.name}: its tasks write {written}"])
 
 
 def _inside(box: Box, whole: Box) -> bool:

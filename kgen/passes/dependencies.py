@@ -24,7 +24,7 @@ class _Buffer:
 
 
 def dependencies(graph: Graph, tgraph: TGraph) -> TGraph:
-    """Pairs for read after write, write after read and write after write, and from every last task to advance.
+    """Pairs for read after write, write after read and write after write, and of each last task with advance.
 
     Every operator writes a whole buffer, so what touched the buffer before that is ordered through the writer
     and needs no pair of its own. Raises CompileError where tasks of one operator would touch each other's
@@ -52,7 +52,9 @@ def dependencies(graph: Graph, tgraph: TGraph) -> TGraph:
             if buffer.writer is not None:
                 add(buffer.writer, (number, box))
             elif tensor != written_last:
-                raise CompileError("dependencies", [f"{op.name} reads `{tensor}` before any operator has written it"])
+                raise CompileError(
+                    "dependencies", [f"{op.name} reads `{tensor}` before any operator has written it"]
+                )
         buffer = buffers.setdefault(write.tensor, _Buffer())
         for earlier in [buffer.writer] if buffer.writer else []:
             add(earlier, (number, write.box))
@@ -72,8 +74,10 @@ def dependencies(graph: Graph, tgraph: TGraph) -> TGraph:
     return dataclasses.replace(tgraph, pairs=pairs)
 
 
-def _end_with_last(tgraph: TGraph, last_op: int, bounds: list[int], masks: dict[tuple[int, int], BoolArray]) -> None:
-    """Advance rewrites the step that every task reads, so a task that no other waits for comes before it too."""
+def _end_with_last(
+    tgraph: TGraph, last_op: int, bounds: list[int], masks: dict[tuple[int, int], BoolArray]
+) -> None:
+    """Advance rewrites the step that every task reads, so tasks that nothing else waits for come first."""
     followed = np.zeros(len(tgraph.tasks), dtype=np.bool_)
     for (producer, _), mask in masks.items():
         followed[bounds[producer] : bounds[producer + 1]] |= mask.any(axis=1)
@@ -93,5 +97,6 @@ def _check_alone(op: Operator, tiles: Tiles, reads: list[Access], write: Access)
         for writer, reader in np.argwhere(clash)[:1]:
             names = [f"[{tiles.begin[i]}:{tiles.end[i]}]/{tiles.index[i]}" for i in (writer, reader)]
             raise CompileError(
-                "dependencies", [f"{op.name}: task {names[0]} writes what task {names[1]} of it reads in `{tensor}`"]
+                "dependencies",
+                [f"{op.name}: task {names[0]} writes what task {names[1]} of it reads in `{tensor}`"],
             )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class CompileError(Exception):
-    """A graph that cannot be compiled. `problems` are sentences that name operators or tasks; `stage` found them."""
+    """A graph that cannot be compiled: `problems` are sentences that name operators or tasks."""
 
     def __init__(self, stage: str, problems: Sequence[str]) -> None:
         self.stage = stage

@@ -34,7 +34,7 @@ class _Event:
 
 
 def fuse_events(tgraph: TGraph) -> tuple[TGraph, FusionStats]:
-    """Make events of the pairs: drop implied pairs, then fuse by successors and by predecessors to a fixed point.
+    """Make events of pairs: drop implied ones, then fuse by successors and by predecessors to a fixed point.
 
     Successor-set fusion joins events with the same consumers; an event of two pairs with the same consumer is
     the first case of it, so it leaves one event for each task that waits. Predecessor-set fusion joins
@@ -81,8 +81,8 @@ def fuse_predecessors(events: Iterable[_Event]) -> list[_Event]:
 def _needed(pairs: Iterable[PairBlock], task_count: int) -> list[_Event]:
     """The tasks that wait and for what, without the pairs that others imply: the transitive reduction.
 
-    A producer is not needed where it comes before another producer of the same task anyway. Tasks that need the
-    same producers are one entry, so successor-set fusion of their pairs is done as they are found.
+    A producer is not needed where it comes before another producer of the same task anyway. Tasks that need
+    the same producers share an entry.
     """
     blocks_of: dict[int, list[PairBlock]] = defaultdict(list)
     for block in pairs:

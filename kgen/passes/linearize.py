@@ -12,7 +12,7 @@ from kgen.tgraph.tgraph import NONE, START_EVENT, Event, TGraph
 
 
 def linearize(tgraph: TGraph) -> TGraph:
-    """Renumber tasks and events in the order in which events can open; every event's consumers become a range.
+    """Renumber tasks and events in the order in which events can open; an event's consumers become a range.
 
     The order is topological: producers have lower numbers than consumers. Needs a normalized graph in which
     every task waits for an event. Raises CompileError if some task can never run.

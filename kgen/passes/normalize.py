@@ -38,9 +38,9 @@ def normalize(tgraph: TGraph) -> TGraph:
             producers[join].add(next_task)
             next_task += 1
 
-    tasks = tgraph.tasks.with_empty(next_task - len(tgraph.tasks))
-    events = tuple(Event(tuple(sorted(p)), tuple(sorted(c))) for p, c in zip(producers, consumers, strict=True))
-    return dataclasses.replace(tgraph, tasks=tasks, events=events)
+    grown = tgraph.tasks.with_empty(next_task - len(tgraph.tasks))
+    made = tuple(Event(tuple(sorted(p)), tuple(sorted(c))) for p, c in zip(producers, consumers, strict=True))
+    return dataclasses.replace(tgraph, tasks=grown, events=made)
 
 
 def _shared(lists: Sequence[Sequence[int]]) -> list[tuple[tuple[int, ...], set[int]]]:

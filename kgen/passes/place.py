@@ -26,7 +26,9 @@ def place(graph: Graph, tgraph: TGraph) -> TGraph:
     slot = np.full(len(ops), NONE, dtype=np.int64)
     for group in (streams[ops] & ~jit, ~streams[ops] & ~jit):
         slot[group] = np.arange(int(np.count_nonzero(group))) % workers
-    return dataclasses.replace(tgraph, placement=Placement(jit, slot, queue_capacity(int(np.count_nonzero(jit)))))
+    return dataclasses.replace(
+        tgraph, placement=Placement(jit, slot, queue_capacity(int(np.count_nonzero(jit))))
+    )
 
 
 def queue_capacity(tasks: int) -> int:

@@ -1,10 +1,10 @@
-"""What must hold of a tGraph between passes. A graph that fails is an error that names the tasks, never a hang."""
+"""What must hold of a tGraph between passes: a graph that fails is an error, not a hang on the GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def _check_lists(tgraph: TGraph) -> Iterator[str]:
     released = np.zeros(count, dtype=np.bool_)
     for e, event in enumerate(tgraph.events):
         for tasks in (event.producers, event.consumers):
-            if any(not 0 <= t < count for t in tasks) or any(a >= b for a, b in zip(tasks, tasks[1:], strict=False)):
+            if any(not 0 <= t < count for t in tasks) or any(a >= b for a, b in pairwise(tasks)):
                 yield f"event {e} does not list its tasks once each in order"
                 return
         if e != START_EVENT and not event.producers:
@@ -65,7 +65,7 @@ def _check_lists(tgraph: TGraph) -> Iterator[str]:
 
 
 class _Order:
-    """The happens-before relation, as bit sets over events: bit f of `after[e]` says that f opens after e, or is e."""
+    """Happens-before as bit sets over events: bit f of `after[e]` says that f opens after e, or is e."""
 
     def __init__(self, tgraph: TGraph) -> None:
         self.tgraph = tgraph
@@ -120,10 +120,7 @@ class _Order:
         number[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
         for block in self.tgraph.pairs:
             for p, c in self._unordered(block, number):
-                yield (
-                    f"{self.tgraph.describe(int(number[p]))} must come before "
-                    f"{self.tgraph.describe(int(number[c]))}, and no event says so"
-                )
+                yield _missing(self.tgraph, int(number[p]), int(number[c]))
                 shown += 1
                 if shown == _SHOWN:
                     return
@@ -153,12 +150,15 @@ class _Order:
         late = [c for c in range(len(self.trigger.events)) if not self.ordered(c, wait)]
         for task in np.flatnonzero(np.isin(self.trigger.of_task, late)).tolist()[: _SHOWN + 1]:
             if task != last:
-                yield f"{self.tgraph.describe(task)} must come before {self.tgraph.describe(last)}, and no event says so"
+                yield _missing(self.tgraph, task, last)
 
 
-@dataclass(init=False)
+def _missing(tgraph: TGraph, before: int, after: int) -> str:
+    return f"{tgraph.describe(before)} must come before {tgraph.describe(after)}, and no event says so"
+
+
 class _Classes:
-    """Tasks with the same events are one class: `of_task` [tasks] says which, `events` which events those are."""
+    """Tasks with the same events are one class: `of_task` [tasks] says which, `events` gives its events."""
 
     def __init__(self, lists: list[list[int]]) -> None:
         numbers: dict[tuple[int, ...], int] = {}
@@ -194,11 +194,19 @@ def _check_linear(tgraph: TGraph) -> Iterator[str]:
     following = 0
     for e, event in enumerate(tgraph.events):
         count = len(event.consumers)
-        if event.consumers and (event.consumers[0], event.consumers[-1]) != (following, following + count - 1):
+        if event.consumers and (event.consumers[0], event.consumers[-1]) != (
+            following,
+            following + count - 1,
+        ):
             yield f"event {e} releases tasks that are not the {count} from {following} on"
         following += count
         # Also what makes every worker's list, a part of this order, free of a wait for a later entry.
-        if e != START_EVENT and event.producers and event.consumers and event.producers[-1] >= event.consumers[0]:
+        if (
+            e != START_EVENT
+            and event.producers
+            and event.consumers
+            and event.producers[-1] >= event.consumers[0]
+        ):
             late, early = tgraph.describe(event.producers[-1]), tgraph.describe(event.consumers[0])
             yield f"{late} triggers what {early} waits for, but is later in the order of every worker"
 
@@ -214,4 +222,4 @@ def _check_placement(tgraph: TGraph) -> Iterator[str]:
     queued = int(np.count_nonzero(placement.jit))
     capacity = placement.queue_capacity
     if capacity < queued or capacity & (capacity - 1):
-        yield f"a queue of {capacity} slots cannot hold the {queued} tasks of a step, or is not a power of two"
+        yield f"a queue of {capacity} slots is not a power of two that holds the {queued} tasks of a step"

@@ -1,0 +1,1 @@
+"""The tables that a generated project is made of, and an interpreter for them."""

@@ -48,7 +48,8 @@ def build_plan(graph: Graph, tgraph: TGraph, selection: Selection) -> Plan:
         ops=tuple(ops),
         runs=encode_runs(task_rows(tgraph, len(graph.ops)), graph.runtime.workers),
         events=tuple(
-            EventRow(len(e.producers), e.consumers[0] if e.consumers else 0, len(e.consumers)) for e in tgraph.events
+            EventRow(len(e.producers), e.consumers[0] if e.consumers else 0, len(e.consumers))
+            for e in tgraph.events
         ),
         queue_capacity=tgraph.placement.queue_capacity,
         weight_bytes=sizes[Space.WEIGHT],
@@ -69,7 +70,9 @@ def lay_out(tensors: Sequence[Tensor]) -> tuple[tuple[TensorRow, ...], Mapping[S
     rows = []
     for t in tensors:
         rows.append(
-            TensorRow(t.name, t.space, t.dtype, t.shape, t.rows, t.cols, t.stride, end[t.space], tuple(t.sources))
+            TensorRow(
+                t.name, t.space, t.dtype, t.shape, t.rows, t.cols, t.stride, end[t.space], tuple(t.sources)
+            )
         )
         end[t.space] += -(-t.bytes // ALIGN) * ALIGN
     return tuple(rows), end
@@ -77,7 +80,9 @@ def lay_out(tensors: Sequence[Tensor]) -> tuple[tuple[TensorRow, ...], Mapping[S
 
 def weights_digest(name: str, tensors: Sequence[TensorRow]) -> str:
     """sha256 over what a packed weight file must agree with the plan about."""
-    weights = [[t.name, t.dtype.value, list(t.shape), t.stride, t.offset] for t in tensors if t.space is Space.WEIGHT]
+    weights = [
+        [t.name, t.dtype.value, list(t.shape), t.stride, t.offset] for t in tensors if t.space is Space.WEIGHT
+    ]
     text = json.dumps([name, weights], separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -113,9 +113,9 @@ class TaskRun:
 class EventRow:
     """`threshold` triggers per step open the tasks [first, first + count), in linear order.
 
-    In step s (from 0) an event is open once its counter is >= threshold * (s + 1); START_EVENT, which the last
-    task of the step before triggers, is open once its counter is >= threshold * s. Counters only grow within a
-    call and are cleared before it.
+    In step s (from 0) an event is open once its counter is >= threshold * (s + 1); START_EVENT, which the
+    last task of the step before triggers, is open once its counter is >= threshold * s. Counters only grow
+    within a call and are cleared before it.
     """
 
     threshold: int

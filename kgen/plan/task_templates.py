@@ -1,4 +1,4 @@
-"""The task templates: which C++ type does the work of an operator. One row a kind; a new kind is one more row."""
+"""The task templates: which C++ type does the work of an operator kind. A new kind is one more row."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""What a compilation did, for people."""

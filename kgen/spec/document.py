@@ -30,6 +30,7 @@ class Document:
     plain: set[At] = field(
         default_factory=set
     )  # scalars whose text stands in the file as it is, for `within`
+    unread: set[At] = field(default_factory=set)  # scalars with an error, which are None in `data`
 
     def value(self, path: At) -> Span:
         """Where the value at `path` stands, or its nearest ancestor that is in the file."""
@@ -72,7 +73,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_document(text: str, file: str) -> tuple[Document, list[Diagnostic]]:
-    """The document and the errors that leave it usable (duplicate keys, bad scalars); SpecError for syntax."""
+    """The document, and errors that leave it usable (duplicate keys, bad scalars). SpecError for syntax."""
     root = compose(text, file)
     builder = _Builder(Document(file), text.splitlines())
     builder.document.data = builder.build(root, ())
@@ -118,6 +119,7 @@ class _Builder:
             return scalar_value(node.tag, node.value)
         except ValueError as error:
             self.error(node, str(error))
+            self.document.unread.add(path)
             return None
 
     def mapping(self, node: MappingNode, path: At) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import keyword
-import math
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -202,11 +201,15 @@ def _count(value: object) -> int:
     return value
 
 
+def is_positive(value: object) -> bool:
+    """Whether a value is a number above 0 that fp32, in which generated code holds it, can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 1e-37 <= value <= 1e37
+
+
 def _positive(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise fault(f"this is {describe(value)}", expected="a number")
-    # The generated code holds these numbers in fp32.
-    if not (math.isfinite(value) and 1e-37 <= value <= 1e37):
+    if not is_positive(value):
         raise fault(f"{value} is out of range", expected="a positive number that fp32 can hold")
     return float(value)
 
@@ -265,8 +268,8 @@ RangeField = Annotated[
 ]
 Text = Annotated[str, PlainValidator(_text), _schema(type="string", minLength=1)]
 _SOURCE_LIST = {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1}
-Sources = Annotated[
-    tuple[str, ...],
+OptionalSources = Annotated[
+    tuple[str, ...] | None,
     PlainValidator(_sources),
     _schema(anyOf=[{"type": "string", "minLength": 1}, _SOURCE_LIST]),
 ]

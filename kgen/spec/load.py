@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,42 +12,85 @@ from pydantic import ValidationError
 from kgen.diagnostics import Diagnostic, Span, SpecError
 from kgen.spec.document import Document, parse_document, read_text
 from kgen.spec.models import ModelSpec
-from kgen.spec.problems import problem
+from kgen.spec.problems import place, problem
+from kgen.spec.salvage import salvage
 
 _WRITTEN_OUT = ("dims", "tensors", "graph")
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A spec that may have errors. `spec` is what is right of it, if that is enough to say more about."""
+
+    spec: ModelSpec | None
+    errors: list[Diagnostic]
+
+
 def load_spec(path: Path) -> ModelSpec:
-    """The spec in a file. SpecError holds every error found."""
-    return parse_spec(read_text(path), str(path))
+    """The spec in a file. SpecError holds every error of structure; `build_graph` checks the meaning."""
+    return _whole(load_draft(path))
 
 
 def parse_spec(text: str, file: str = "<spec>") -> ModelSpec:
     """The spec in a text; `file` names it in errors, and paths in it are relative to that file."""
+    return _whole(parse_draft(text, file))
+
+
+def load_draft(path: Path) -> Draft:
+    """The spec in a file with its errors. SpecError when the file cannot be read as YAML."""
+    return parse_draft(read_text(path), str(path))
+
+
+def parse_draft(text: str, file: str) -> Draft:
+    """The spec in a text with its errors. SpecError when it is not YAML."""
     document, errors = parse_document(text, file)
-    spec, more = validate(document)
-    errors += more
-    config = None
-    if spec and spec.origin and not errors:
-        config = _config(spec.origin.hf_config, document)
-    if errors or spec is None:
-        raise SpecError(errors)
-    return spec.attach(document, config)
-
-
-def validate(document: Document) -> tuple[ModelSpec | None, list[Diagnostic]]:
-    """The spec in a document, or every way in which the document is not one."""
     if not isinstance(document.data, dict):
-        span = document.value(())
-        return None, [Diagnostic(span, "a spec is a mapping", "kgen: 1, kind: model, name: ..., ...")]
-    if document.data.get("kgen") == 1 and document.data.get("kind") == "kernel":
+        expected = "kgen: 1, kind: model, name: ..., ..."
+        return Draft(None, [*errors, Diagnostic(document.value(()), "a spec is a mapping", expected)])
+    if document.data.get("kind") == "kernel":
         # The keys of kernels differ, so one clear message is all that can be said.
-        return None, [Diagnostic(document.value(("kind",)), "kernels cannot be compiled yet", "kind: model")]
-    errors = _either_or(document)
+        message = "kernels cannot be compiled yet"
+        return Draft(None, [*errors, Diagnostic(document.value(("kind",)), message, "kind: model")])
+    missing = _either_or(document)
+    spec, more = _validate(document)
+    errors += missing + more
+    config = None
+    if spec and spec.origin:
+        try:
+            config = _config(spec.origin.hf_config, document)
+        except SpecError as error:
+            return Draft(None, errors + error.diagnostics)
+    if spec and not missing:
+        return Draft(spec.with_config(config), errors)
+    return Draft(None, errors)
+
+
+def _whole(draft: Draft) -> ModelSpec:
+    if draft.errors or draft.spec is None:
+        raise SpecError(draft.errors)
+    return draft.spec
+
+
+def _validate(document: Document) -> tuple[ModelSpec | None, list[Diagnostic]]:
+    """The spec in a document and every way in which the document is not one."""
     try:
-        return ModelSpec.model_validate(document.data), errors
+        return ModelSpec.model_validate(document.data).attach(document), []
     except ValidationError as error:
-        return None, errors + [problem(detail, document) for detail in error.errors()]
+        details = error.errors()
+    wrong = [(place(detail["loc"], document.data), detail["type"]) for detail in details]
+    # A scalar that could not be read has had its error already.
+    errors = [
+        problem(detail, document)
+        for detail, (path, _) in zip(details, wrong, strict=True)
+        if path not in document.unread
+    ]
+    rest = salvage(document, wrong)
+    if rest is None:
+        return None, errors
+    try:
+        return ModelSpec.model_validate(rest[0].data).attach(*rest), errors
+    except ValidationError:
+        return None, errors
 
 
 def _either_or(document: Document) -> list[Diagnostic]:

@@ -14,13 +14,14 @@ from kgen.spec.fields import (
     Name,
     OptionalCount,
     OptionalName,
+    OptionalSources,
     RangeField,
     Size,
-    Sources,
     describe,
     fault,
 )
 from kgen.spec.ops import GraphItem, Node
+from kgen.spec.salvage import Gaps
 
 
 def _version(value: object) -> int:
@@ -44,13 +45,17 @@ def _config(value: object) -> str | dict[str, Any]:
 
 
 class RuntimeSpec(Node):
-    """What the library accepts at run time; `kgen.ir.graph.Runtime` describes the fields."""
+    """What the library accepts at run time."""
 
-    batch: RangeField
-    context: RangeField
-    kv_page: Count
-    rows: OptionalCount = None
-    workers: OptionalCount = None
+    batch: RangeField = Field(description="Sequences decoded at once.")
+    context: RangeField = Field(description="Tokens of one sequence, prompt and output together.")
+    kv_page: Count = Field(description="Tokens in one page of the KV cache.")
+    rows: OptionalCount = Field(
+        default=None, description="Tokens that one step can carry; the larger of batch and 16 when left out."
+    )
+    workers: OptionalCount = Field(
+        default=None, description="SMs that the tasks are laid out for; 132 when left out."
+    )
 
 
 class TensorSpec(Node):
@@ -61,7 +66,7 @@ class TensorSpec(Node):
 
     shape: Annotated[list[Size], Field(min_length=1, max_length=2)]
     dtype: Literal["bf16", "f32", "i32"]
-    source: Annotated[Sources | None, Field()] = None
+    source: OptionalSources = None
     repeat: OptionalName = None
 
 
@@ -85,10 +90,11 @@ class ModelSpec(Node):
     origin: Annotated[FromSpec | None, Field(alias="from")] = None
     dims: dict[Name, Size] = Field(default_factory=dict)
     tensors: dict[Name, TensorSpec] = Field(default_factory=dict)
-    graph: list[GraphItem] = Field(default_factory=list)
+    graph: Annotated[list[GraphItem], Field(min_length=1)] = Field(default_factory=list)
 
     _document: Document = PrivateAttr(default_factory=lambda: Document("<spec>"))
     _config: Document | None = PrivateAttr(default=None)
+    _gaps: Gaps = PrivateAttr(default=Gaps())
 
     @property
     def document(self) -> Document:
@@ -100,9 +106,19 @@ class ModelSpec(Node):
         """The Hugging Face config that `from` names, with its own places."""
         return self._config
 
-    def attach(self, document: Document, config: Document | None) -> ModelSpec:
+    @property
+    def gaps(self) -> Gaps:
+        """What was dropped from the spec because it was wrong; empty in a spec without errors."""
+        return self._gaps
+
+    def attach(self, document: Document, gaps: Gaps | None = None) -> ModelSpec:
         """This spec, told where it was read from."""
         self._document = document
+        self._gaps = gaps or Gaps()
+        return self
+
+    def with_config(self, config: Document | None) -> ModelSpec:
+        """This spec, told what `from` refers to."""
         self._config = config
         return self
 

@@ -25,7 +25,7 @@ def problem(error: ErrorDetails, document: Document) -> Diagnostic:
     context: dict[str, Any] = error.get("ctx", {})
     given = error["input"]
     if kind == "kgen":
-        return _own(document, path, context)
+        return _own(document, path, context, of_key=error["loc"][-1] == "[key]")
     if kind == "missing":
         return Diagnostic(_owner(document, path[:-1]), f"{_subject(document, path[:-1])} needs '{path[-1]}'")
     if kind == "extra_forbidden":
@@ -37,14 +37,14 @@ def problem(error: ErrorDetails, document: Document) -> Diagnostic:
     if kind in ("too_short", "too_long"):
         return _count(document, path, context)
     span = document.value(path)
+    subject = f"'{path[-1]}'" if path and isinstance(path[-1], str) else "this"
     if kind == "literal_error":
         choices = str(context["expected"]).replace("'", "").replace(" or ", ", ").split(", ")
         hint = nearest(given, choices) if isinstance(given, str) else ""
-        return Diagnostic(span, f"this is {describe(given)}", one_of(choices), hint)
-    expected = {"list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}
-    if kind in ("model_attributes_type", *expected):
-        return Diagnostic(span, f"this is {describe(given)}", expected.get(kind, "a mapping"))
-    return Diagnostic(span, error["msg"])
+        return Diagnostic(span, f"{subject} is {describe(given)}", one_of(choices), hint)
+    # What is left are collections of the wrong kind.
+    expected = "a list" if kind == "list_type" else "a mapping"
+    return Diagnostic(span, f"{subject} is {describe(given)}", expected)
 
 
 def place(location: tuple[int | str, ...], data: Any) -> At:
@@ -65,20 +65,19 @@ def place(location: tuple[int | str, ...], data: Any) -> At:
 _TAGS = frozenset((*OP_NAMES, "an operator", "a repeat", "[key]"))
 
 
-def _own(document: Document, path: At, context: dict[str, Any]) -> Diagnostic:
-    span = document.value(path)
-    if path and document.values.get(path) is None:
-        span = document.key(path)
+def _own(document: Document, path: At, context: dict[str, Any], *, of_key: bool) -> Diagnostic:
+    span = document.key(path) if of_key else document.value(path)
     if context["start"] >= 0:
         span = document.within(path, context["start"], context["end"])
-    return Diagnostic(span, context["text"], context["expected"], context["hint"])
+    text = context["text"]
+    if text.startswith("this is ") and isinstance(path[-1], str):
+        text = f"'{path[-1]}' is {text.removeprefix('this is ')}"
+    return Diagnostic(span, text, context["expected"], context["hint"])
 
 
 def _operator(document: Document, path: At, given: Any) -> Diagnostic:
     if not isinstance(given, dict):
-        return Diagnostic(
-            document.value(path), f"this is {describe(given)}", "an operator such as {op: add, ...}"
-        )
+        return Diagnostic(document.value(path), f"this is {describe(given)}", "an operator {op: ...}")
     if "op" not in given:
         return Diagnostic(_owner(document, path), "an operator needs 'op'", one_of(OP_NAMES))
     name = given["op"]

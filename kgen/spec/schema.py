@@ -1,4 +1,4 @@
-"""The JSON Schema (draft 7) of a spec file, for editors: made from the models, so it cannot disagree with them."""
+"""The JSON Schema (draft 7) of a spec file, for editors, made from the models that read it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ def json_schema() -> dict[str, Any]:
     """The schema as plain data."""
     schema = _draft7(ModelSpec.model_json_schema(by_alias=True))
     written_out = {"required": ["dims", "tensors", "graph"], "not": {"required": ["from"]}}
-    elsewhere = {"not": {"anyOf": [{"required": [key]} for key in written_out["required"]]}, "required": ["from"]}
+    elsewhere = {
+        "not": {"anyOf": [{"required": [key]} for key in written_out["required"]]},
+        "required": ["from"],
+    }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "$id": "https://kgen.invalid/spec-1.schema.json",
         **schema,
         "title": "kgen spec",
         "oneOf": [written_out, elsewhere],
@@ -38,6 +40,8 @@ def _draft7(node: Any) -> Any:
         if key == "$ref":
             value = value.replace(_REF, "#/definitions/")
         result["definitions" if key == "$defs" else key] = _draft7(value)
+    if "patternProperties" in result:
+        result["additionalProperties"] = False
     options = result.get("anyOf", [])
     if {"type": "null"} in options:
         rest = [option for option in options if option != {"type": "null"}]

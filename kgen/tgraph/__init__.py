@@ -1,0 +1,1 @@
+"""The graph of tasks and events."""

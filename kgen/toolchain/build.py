@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kgen.toolchain.find import Tool, ToolchainError, find_cmake, find_cxx, find_ninja, find_nvcc
@@ -78,7 +77,6 @@ def run_tool(
     *,
     cwd: Path,
     progress: Progress | None = None,
-    env: Mapping[str, str] | None = None,
 ) -> None:
     """Run a command, its lines passed to `progress`. Raises ToolchainError with the lines that matter."""
     lines: list[str] = []
@@ -86,7 +84,6 @@ def run_tool(
         with subprocess.Popen(
             [str(part) for part in command],
             cwd=cwd,
-            env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -113,11 +110,6 @@ def failing_part(lines: Sequence[str]) -> list[str]:
     if first is not None:
         return list(lines[first : first + _TAIL_LINES])
     return list(lines[-_TAIL_LINES:])
-
-
-def python_environment() -> dict[str, str]:
-    """The environment for the project's own Python tests: this Python, no writing of bytecode."""
-    return os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHON": sys.executable}
 
 
 def _need(tool: Tool | None, what: str, remedy: str) -> Tool:

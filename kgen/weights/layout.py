@@ -113,6 +113,12 @@ def _settings(ops: list[dict[str, Any]]) -> dict[str, float]:
     return {key: values.pop() for key, values in seen.items() if len(values) == 1}
 
 
+def is_packed(path: Path) -> bool:
+    """Whether a file is, or claims to be, a packed weight file."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def read_header(path: Path) -> Header:
     """Header of a packed file. Raises WeightsError when it is not one or has the wrong length."""
     try:

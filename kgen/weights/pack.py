@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +9,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from kgen.weights.checkpoint import Array, Checkpoint, WeightsError, open_checkpoint
+from kgen.weights.checkpoint import Array, Checkpoint, open_checkpoint
+from kgen.weights.files import write_whole
 from kgen.weights.layout import HEADER_BYTES, Header, PackedTensor, PackLayout, read_layout
 from kgen.weights.match import check_checkpoint
+from kgen.weights.tokenizer import save_tokenizer
 
 _CHUNK_ELEMENTS = 4 << 20  # held in memory at a time, once as read and once as written
 
@@ -22,37 +22,31 @@ Progress = Callable[[int, int], None]  # bytes written so far, bytes in all
 
 @dataclass(frozen=True, slots=True)
 class PackReport:
-    """What was packed: the file, its size in bytes, tensors written, and checkpoint tensors left out."""
+    """What was packed: the file, its size in bytes, tensors written, and checkpoint tensors left out.
+
+    `tokenizer` is the file beside it with the checkpoint's tokenizer, None when it has none that can be used.
+    """
 
     out: Path
     bytes: int
     tensors: int
     ignored: tuple[str, ...]
+    tokenizer: Path | None
 
 
 def pack_weights(project: Path, weights: Path, out: Path, *, progress: Progress | None = None) -> PackReport:
     """Write `weights` (safetensors or GGUF) to `out` in the layout of `project`.
 
-    Values are rounded to nearest even. `out` appears whole or not at all. Raises WeightsError naming every
-    tensor that is missing, extra or misshapen, or saying why the files cannot be read or written.
+    Values are rounded to nearest even. `out` appears whole or not at all; the tokenizer goes beside it.
+    Raises WeightsError naming every tensor that is missing, extra or misshapen, or saying why the files
+    cannot be read or written.
     """
     layout = read_layout(project)
     checkpoint = open_checkpoint(weights)
     ignored = check_checkpoint(checkpoint, layout)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
-        temporary = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                _write(file, checkpoint, layout, progress)
-            temporary.chmod(0o644)
-            temporary.replace(out)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise WeightsError(f"{out}: cannot be written: {error.strerror or error}") from error
-    return PackReport(out, HEADER_BYTES + layout.data_bytes, len(layout.tensors), ignored)
+    write_whole(out, lambda file: _write(file, checkpoint, layout, progress))
+    tokenizer = save_tokenizer(checkpoint.path, out)
+    return PackReport(out, HEADER_BYTES + layout.data_bytes, len(layout.tensors), ignored, tokenizer)
 
 
 def _write(file: BinaryIO, checkpoint: Checkpoint, layout: PackLayout, progress: Progress | None) -> None:

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer as HfTokenizer
 
 from kgen.weights.chat import render_chat
 from kgen.weights.checkpoint import WeightsError
+from kgen.weights.files import write_whole
 from kgen.weights.gguf_tokenizer import gguf_tokenizer
 
 # Tokens that end a turn or a text; models state only some of them in their metadata.
@@ -100,6 +101,23 @@ class TextStream:
             del self._ids[: self._shown]
             self._shown = len(self._ids)
         return piece
+
+
+def saved_tokenizer(packed: Path) -> Path:
+    """Where the tokenizer of a packed weight file is kept: beside it."""
+    return packed.with_suffix(".tokenizer.json")
+
+
+def save_tokenizer(checkpoint: Path, packed: Path) -> Path | None:
+    """Keep the checkpoint's tokenizer beside the packed file; None when it has none that can be read."""
+    file = saved_tokenizer(packed)
+    try:
+        text = load_tokenizer(checkpoint).to_json()
+    except WeightsError:
+        file.unlink(missing_ok=True)  # of weights packed here before
+        return None
+    write_whole(file, lambda stream: stream.write(text.encode()))
+    return file
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

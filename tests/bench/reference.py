@@ -31,16 +31,18 @@ NEW_TOKENS = 64
 # Conversations are rendered with the model's chat template, strings are continued as they are.
 LONG = (
     "Summarize the following report in one sentence.\n\n"
-    "The town library was built in 1911 with money left by a shipping merchant who never learned to read. "
-    "For sixty years it lent books from a single oak counter, and the librarian knew every borrower by name. "
-    "In 1974 a flood rose to the second shelf and ruined most of the local history collection; volunteers dried "
-    "what could be saved on washing lines strung across the school gymnasium. The insurance paid for a concrete "
-    "extension that leaked from its first winter. A petition in 1998 asked the council to pull it down, and the "
-    "council agreed, but there was no money until 2013, when a regional fund offered to pay half. The new wing "
-    "opened three years later. It has a reading room with tall windows on the north side, a workshop with two "
-    "printers and a loom, and a small theatre where children perform plays that they write themselves. Visits have "
-    "doubled since then, although the number of books lent has fallen by a third, and the staff say that people "
-    "come for the warmth, the company and the quiet, in that order."
+    "The town library was built in 1911 with money left by a shipping merchant who never learned "
+    "to read. For sixty years it lent books from a single oak counter, and the librarian knew "
+    "every borrower by name. In 1974 a flood rose to the second shelf and ruined most of the "
+    "local history collection; volunteers dried what could be saved on washing lines strung "
+    "across the school gymnasium. The insurance paid for a concrete extension that leaked from "
+    "its first winter. A petition in 1998 asked the council to pull it down, and the council "
+    "agreed, but there was no money until 2013, when a regional fund offered to pay half. The new "
+    "wing opened three years later. It has a reading room with tall windows on the north side, a "
+    "workshop with two printers and a loom, and a small theatre where children perform plays that "
+    "they write themselves. Visits have doubled since then, although the number of books lent has "
+    "fallen by a third, and the staff say that people come for the warmth, the company and the "
+    "quiet, in that order."
 )
 PROMPTS = [
     [{"role": "user", "content": "What is the capital of France?"}],
@@ -56,8 +58,8 @@ PROMPTS = [
     "The",
     "Once upon a time, in a village by the sea,",
     'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n',
-    "Water boils at 100 degrees Celsius at sea level. At the top of a high mountain the air pressure is lower, so "
-    "water boils at",
+    "Water boils at 100 degrees Celsius at sea level. At the top of a high mountain the air pressure is "
+    "lower, so water boils at",
     "1, 1, 2, 3, 5, 8, 13,",
 ]
 
@@ -96,8 +98,8 @@ def load_model(path: Path, dtype: torch.dtype) -> LlamaForCausalLM:
 
 @torch.inference_mode()
 def greedy(model: LlamaForCausalLM, prompt: list[int], count: int) -> dict:
-    """`count` greedy tokens, stop tokens included, and for each the two largest logits' difference."""
-    past, ids, tokens, margins, tops = None, torch.tensor([prompt]), [], [], []
+    """`count` greedy tokens, through stop tokens; of each its logit, lead over the next, log-probability."""
+    past, ids, tokens, margins, tops, logprobs = None, torch.tensor([prompt]), [], [], [], []
     for _ in range(count):
         out = model(input_ids=ids, past_key_values=past, use_cache=True)
         past, logits = out.past_key_values, out.logits[0, -1].float()
@@ -105,8 +107,9 @@ def greedy(model: LlamaForCausalLM, prompt: list[int], count: int) -> dict:
         tokens.append(int(logits.argmax()))
         margins.append(round(first - second, 5))
         tops.append(round(first, 4))
+        logprobs.append(round(first - logits.logsumexp(0).item(), 5))
         ids = torch.tensor([[tokens[-1]]])
-    return {"tokens": tokens, "margins": margins, "top_logits": tops}
+    return {"tokens": tokens, "margins": margins, "top_logits": tops, "logprobs": logprobs}
 
 
 @torch.inference_mode()

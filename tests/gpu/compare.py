@@ -62,7 +62,9 @@ def main() -> int:
                 error, peer = relative(ours, judge), relative(last_logits(rounded, prompts), judge)
                 worst = max(worst, error / peer) if np.isfinite(error) else float("inf")
                 rows.append({"batch": batch, "context": context, "kgen": error, "transformers_bf16": peer})
-                print(f"batch {batch:2} context {context:4}: {error:.5f} against {peer:.5f} in bf16", flush=True)
+                print(
+                    f"batch {batch:2} context {context:4}: {error:.5f} against {peer:.5f} in bf16", flush=True
+                )
     note = f"{len(rows)} cases, worst error {worst:.2f} x transformers in bf16 (limit {LIMIT})"
     print(json.dumps({"note": note, "worst": worst, "cases": rows}))
     return 0 if worst <= LIMIT else 1

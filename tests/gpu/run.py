@@ -46,7 +46,9 @@ def about(mode: str) -> dict[str, Any]:
     return {
         "mode": mode,
         "gpu": output_of("nvidia-smi", query, "--format=csv,noheader"),
-        "nvcc": subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=False).stdout[-40:].strip(),
+        "nvcc": subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=False)
+        .stdout[-40:]
+        .strip(),
         "python": platform.python_version(),
         "commit": os.environ.get("KGEN_COMMIT", output_of("git", "-C", str(ROOT), "rev-parse", "HEAD")),
         **versions,
@@ -58,7 +60,15 @@ def generate(run: Run, projects: Path) -> None:
     for spec in SPECS:
         run.stage(
             f"generate {spec}",
-            [sys.executable, "-m", "kgen.cli", "generate", f"specs/models/{spec}.yaml", "-o", projects / spec],
+            [
+                sys.executable,
+                "-m",
+                "kgen.cli",
+                "generate",
+                f"specs/models/{spec}.yaml",
+                "-o",
+                projects / spec,
+            ],
             60,
             env={"PYTHONPATH": str(ROOT)},
         )
@@ -112,7 +122,13 @@ def main() -> int:
             run.stage("harness tiny", [python, "-m", "pytest", "-q", project / "tests"], 300, env=environment)
         if wanted("sanitizer"):
             for tool in ("memcheck", "racecheck") if shutil.which("compute-sanitizer") else ():
-                command = ["compute-sanitizer", f"--tool={tool}", "--error-exitcode=9", python, HERE / "smoke.py"]
+                command = [
+                    "compute-sanitizer",
+                    f"--tool={tool}",
+                    "--error-exitcode=9",
+                    python,
+                    HERE / "smoke.py",
+                ]
                 run.stage(f"sanitizer {tool}", [*command, project, library], 300)
     for name in EXACT:
         if name in built and wanted("compare"):
@@ -122,7 +138,9 @@ def main() -> int:
     weights = Path(os.environ.get("SMOLLM2_WEIGHTS", "/nonexistent"))
     if "smollm2_135m" in built and wanted("smollm2"):
         if weights.exists() and reference.exists():
-            run.stage("smollm2 text", [python, HERE / "text.py", *built["smollm2_135m"], weights, reference], 300)
+            run.stage(
+                "smollm2 text", [python, HERE / "text.py", *built["smollm2_135m"], weights, reference], 300
+            )
         else:
             run.skip("smollm2 text", "set SMOLLM2_WEIGHTS to the GGUF file")
     for name, runs in (("smollm2_135m", 1000 if full else 100),):

@@ -1,4 +1,4 @@
-"""`src/plan.cpp` as a C++ compiler reads it: a program prints the tables back, and they must be the plan's."""
+"""`src/plan.cpp` as a C++ compiler reads it: a program prints the tables, and they must be the plan's."""
 
 import json
 import subprocess

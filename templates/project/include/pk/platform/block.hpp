@@ -16,6 +16,7 @@ PK_DEVICE void sync_block() { __syncthreads(); }
 PK_DEVICE void sync_warp() { __syncwarp(); }
 PK_DEVICE std::uint32_t ballot(bool vote) { return __ballot_sync(~0u, vote); }
 PK_DEVICE std::uint32_t count_bits(std::uint32_t bits) { return static_cast<std::uint32_t>(__popc(bits)); }
+PK_DEVICE std::uint32_t first_bit(std::uint32_t bits) { return static_cast<std::uint32_t>(__ffs(bits) - 1); }
 
 // The value of lane `source`; every lane of the warp calls.
 template <class T>
@@ -45,6 +46,7 @@ PK_DEVICE void sync_block() {}
 PK_DEVICE void sync_warp() {}
 PK_DEVICE std::uint32_t ballot(bool vote) { return vote ? 1 : 0; }
 PK_DEVICE std::uint32_t count_bits(std::uint32_t bits) { return bits; }
+PK_DEVICE std::uint32_t first_bit(std::uint32_t) { return 0; }
 
 template <class T>
 PK_DEVICE T broadcast(T value, std::uint32_t) {

@@ -14,12 +14,14 @@
 #endif
 #define PK_DEVICE __device__ __forceinline__
 #define PK_HOST_DEVICE __host__ __device__ __forceinline__
+#define PK_TABLE __device__ constexpr  // a table known at compile time
 #else
 #define PK_DEVICE inline
 #define PK_HOST_DEVICE inline
+#define PK_TABLE inline constexpr
 #endif
 
-#ifdef __CUDA_ARCH__
+#if PK_CUDA
 #define PK_UNROLL _Pragma("unroll")
 #else
 #define PK_UNROLL _Pragma("GCC unroll 16")

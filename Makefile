@@ -1,0 +1,35 @@
+# make demo   build a model, let it answer a prompt         make test     the whole CPU test suite
+# make setup  .venv with kgen in it                         make lint     style and types
+# make format rewrite what lint complains about             make lock     ci/requirements.txt anew
+.DEFAULT_GOAL := help
+.PHONY: help setup weights demo test lint format lock
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+TEST_WORKERS ?= 2
+
+help:
+	@sed -n '/^# /s/^# //p' Makefile
+
+setup: $(STAMP)
+
+$(STAMP): ci/setup.sh ci/requirements.txt pyproject.toml
+	@ci/setup.sh
+
+weights: $(STAMP)
+	@ci/weights.sh
+
+demo: weights
+	@ci/demo.sh
+
+test: weights lint
+	$(BIN)/pytest -n $(TEST_WORKERS) $(PYTEST_ARGS)
+
+lint: $(STAMP)
+	@ci/lint.sh
+
+format: $(STAMP)
+	@ci/lint.sh --fix
+
+lock: $(STAMP)
+	@ci/lock.sh

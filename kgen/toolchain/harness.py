@@ -1,0 +1,39 @@
+"""Run the tests that a generated project carries."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kgen.toolchain.build import preset_folder
+from kgen.toolchain.find import ToolchainError, find_cxx
+
+
+def run_harness(project: Path, preset: str, arguments: Sequence[str] = ()) -> bool:
+    """Run the project's pytest harness against the library that `preset` built; True when every test passed.
+
+    The tests print as pytest does. `arguments` go to pytest. Raises ToolchainError when there is no library.
+    """
+    name = json.loads((project / "model.json").read_text(encoding="utf-8"))["name"]
+    library = preset_folder(project, preset) / f"lib{name}.so"
+    if not library.is_file():
+        raise ToolchainError(f"{library} is not there; `kgen build {project} --preset {preset}` makes it")
+    environment = os.environ | {f"{name.upper()}_LIBRARY": str(library)}
+    if preset == "host-tsan":
+        environment["LD_PRELOAD"] = str(_thread_sanitizer())
+    command = [sys.executable, "-m", "pytest", str(project.resolve() / "tests"), *arguments]
+    return subprocess.run(command, cwd=project, env=environment, check=False).returncode == 0
+
+
+def _thread_sanitizer() -> Path:
+    """The runtime that must be in the process before Python loads a library built with ThreadSanitizer."""
+    cxx = find_cxx()
+    if cxx is not None:
+        answer = subprocess.check_output([cxx.path, "-print-file-name=libtsan.so"], text=True).strip()
+        if os.path.isabs(answer):
+            return Path(answer).resolve()
+    raise ToolchainError("the C++ compiler has no libtsan.so: install it, for example with g++")

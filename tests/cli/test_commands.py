@@ -1,0 +1,287 @@
+"""The command line as a user meets it: what is printed where, and the exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+KGEN = Path(sys.executable).parent / "kgen"
+ROOT = Path(__file__).parents[2]
+COMMANDS = [
+    "check",
+    "expand",
+    "generate",
+    "build",
+    "test",
+    "pack",
+    "run",
+    "explain",
+    "graph",
+    "schema",
+    "doctor",
+    "list",
+]
+
+
+def kgen(
+    *arguments: str | Path, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    command = [str(KGEN), *map(str, arguments)]
+    env = os.environ | environment
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+
+def one_sentence(done: subprocess.CompletedProcess[str], code: int) -> str:
+    """The sentence of a failed command that printed nothing else."""
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1
+    return done.stderr.strip()
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("projects") / "tiny"
+    assert kgen("generate", "tiny", "-o", folder).returncode == 0
+    return folder
+
+
+def test_version() -> None:
+    assert kgen("--version").stdout == "kgen 0.1.0\n"
+
+
+def test_module_does_the_same() -> None:
+    assert (
+        subprocess.check_output([sys.executable, "-m", "kgen.cli", "--version"], text=True) == "kgen 0.1.0\n"
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    done = kgen(command, "--help")
+    assert done.returncode == 0
+    assert f"Usage: kgen {command}" in done.stdout
+
+
+def test_help_names_every_command() -> None:
+    done = kgen("--help")
+    assert [line.split()[0] for line in done.stdout.split("Commands:")[1].splitlines() if line] == COMMANDS
+
+
+@pytest.mark.parametrize("arguments", [["no-such-command"], ["check"], ["list", "--no-such-option"]])
+def test_wrong_usage_is_2(arguments: list[str]) -> None:
+    done = kgen(*arguments)
+    assert done.returncode == 2
+    assert "Error: " in done.stderr
+    assert done.stdout == ""
+
+
+def test_list_names_the_shipped_specs() -> None:
+    names = sorted(path.stem for path in (ROOT / "specs").glob("*/*.yaml"))
+    assert kgen("list").stdout.splitlines() == names
+    entries = json.loads(kgen("list", "--json").stdout)
+    assert [entry["name"] for entry in entries] == names
+    assert all(Path(entry["path"]).is_file() for entry in entries)
+
+
+def test_check_of_a_correct_spec() -> None:
+    done = kgen("check", "tiny")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("tiny: correct; ")
+
+
+def test_check_names_the_place_of_an_error(tmp_path: Path) -> None:
+    text = (ROOT / "specs" / "models" / "tiny.yaml").read_text()
+    (tmp_path / "bad.yaml").write_text(text.replace("op: logits", "op: logist"))
+    done = kgen("check", "bad.yaml", cwd=tmp_path)
+    line = next(i for i, row in enumerate(text.splitlines(), 1) if "op: logits" in row)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"bad.yaml:{line}:")
+    assert "logits" in done.stderr
+
+
+def test_a_path_comes_before_a_shipped_name(tmp_path: Path) -> None:
+    (tmp_path / "tiny").write_text("kgen: 1\n")
+    done = kgen("check", "tiny", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("tiny:")
+
+
+def test_an_unknown_spec_is_named_with_the_nearest() -> None:
+    assert one_sentence(kgen("check", "qwen3-8bb"), 2).endswith("did you mean 'qwen3-8b'?")
+
+
+def test_a_folder_is_no_spec(tmp_path: Path) -> None:
+    assert "is a folder" in one_sentence(kgen("check", tmp_path), 2)
+
+
+def test_expanded_spec_makes_the_same_project(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "expanded.yaml").write_text(kgen("expand", "tiny").stdout)
+    done = kgen("generate", tmp_path / "expanded.yaml", "-o", tiny, "--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_schema_is_json() -> None:
+    assert json.loads(kgen("schema").stdout)["$schema"] == "http://json-schema.org/draft-07/schema#"
+
+
+def test_explain_prints_a_table_and_json() -> None:
+    table = kgen("explain", "tiny")
+    assert table.returncode == 0
+    assert "events" in table.stdout
+    report = json.loads(kgen("explain", "tiny", "--json").stdout)
+    keys = {"operators", "tasks", "tasks_per_operator", "pairs", "events", "empty_tasks"}
+    assert keys | {"bytes_before", "bytes_after", "passes"} <= report.keys()
+
+
+def test_explain_for_other_sizes() -> None:
+    tasks = [
+        json.loads(kgen("explain", "tiny", "--json", *more).stdout)["tasks"]
+        for more in ([], ["--batch", "1"], ["--sms", "132"], ["--workers", "132"])
+    ]
+    assert tasks[1] < tasks[0]
+    assert tasks[2] == tasks[3]
+
+
+@pytest.mark.parametrize(
+    ("form", "start"), [("dot", "digraph"), ("mermaid", "flowchart"), ("html", "<!doctype html>")]
+)
+def test_graph_in_every_format(form: str, start: str, tmp_path: Path) -> None:
+    done = kgen("graph", "tiny", "--format", form)
+    assert done.returncode == 0
+    assert done.stdout.lstrip().lower().startswith(start)
+    assert kgen("graph", "tiny", "--format", form, "-o", tmp_path / "graph").returncode == 0
+    assert (tmp_path / "graph").read_text().strip() == done.stdout.strip()
+
+
+def test_graph_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    sentence = one_sentence(kgen("graph", "tiny", "-o", tmp_path / "none" / "graph"), 2)
+    assert sentence.startswith(f"cannot write {tmp_path / 'none' / 'graph'}: ")
+
+
+def test_doctor() -> None:
+    done = kgen("doctor")
+    assert done.returncode == 0, done.stdout
+    assert "C++20 compiler" in done.stdout
+    assert json.loads(kgen("doctor", "--json").stdout)["host"] is True
+
+
+def test_doctor_without_a_compiler_is_3(tmp_path: Path) -> None:
+    done = kgen("doctor", CXX=str(tmp_path / "none"))
+    assert done.returncode == 3
+    assert "apt-get install g++" in done.stdout
+
+
+def test_generate_goes_to_the_name_by_default(tmp_path: Path) -> None:
+    done = kgen("generate", "tiny", cwd=tmp_path)
+    assert done.returncode == 0
+    assert (tmp_path / "tiny" / "CMakeLists.txt").is_file()
+
+
+def test_generate_again_writes_nothing(tiny: Path) -> None:
+    assert ": 0 files written, " in kgen("generate", "tiny", "-o", tiny).stderr
+
+
+def test_check_and_diff_of_an_edited_project(tiny: Path, tmp_path: Path) -> None:
+    project = tmp_path / "edited"
+    assert kgen("generate", "tiny", "-o", project).returncode == 0
+    assert kgen("generate", "tiny", "-o", project, "--check").returncode == 0
+    assert kgen("generate", "tiny", "-o", project, "--diff").stdout == ""
+
+    source = project / "src" / "plan.hpp"
+    original = source.read_text()
+    source.write_text(original + "// mine\n")
+    stale = kgen("generate", "tiny", "-o", project, "--check")
+    assert (stale.returncode, stale.stdout) == (1, "")
+    assert "  src/plan.hpp\n" in stale.stderr
+    diff = kgen("generate", "tiny", "-o", project, "--diff")
+    assert diff.returncode == 0
+    assert "--- a/src/plan.hpp\n+++ b/src/plan.hpp\n" in diff.stdout
+    assert "\n-// mine\n" in diff.stdout
+
+    refused = kgen("generate", "tiny", "-o", project)
+    assert refused.returncode == 2
+    assert "  src/plan.hpp\n" in refused.stderr
+    assert source.read_text() == original + "// mine\n"
+    assert kgen("generate", "tiny", "-o", project, "--force").returncode == 0
+    assert source.read_text() == original
+
+
+def test_diff_check_and_force_exclude_each_other(tmp_path: Path) -> None:
+    assert "exclude each other" in one_sentence(
+        kgen("generate", "tiny", "--check", "--force", cwd=tmp_path), 2
+    )
+
+
+@pytest.mark.parametrize("place", ["/proc/nowhere/tiny", "{tmp}/file", "{tmp}/file/below"])
+def test_generate_to_a_place_that_cannot_be_written(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    path = place.format(tmp=tmp_path)
+    assert path.removesuffix("/below").removesuffix("/tiny") in one_sentence(
+        kgen("generate", "tiny", "-o", path), 2
+    )
+
+
+@pytest.mark.parametrize("command", ["build", "test"])
+def test_a_folder_that_is_no_project(command: str, tmp_path: Path) -> None:
+    assert "is not a generated project" in one_sentence(kgen(command, tmp_path), 3)
+    assert "is not a generated project" in one_sentence(kgen(command, tmp_path / "none"), 3)
+
+
+def test_a_build_without_a_compiler(tiny: Path, tmp_path: Path) -> None:
+    sentence = one_sentence(kgen("build", tiny, "--preset", "host", CXX=str(tmp_path / "none")), 3)
+    assert sentence.startswith("a C++20 compiler was not found")
+
+
+def test_a_build_that_fails_shows_the_compiler(tmp_path: Path) -> None:
+    assert kgen("generate", "tiny", "-o", tmp_path / "tiny").returncode == 0
+    (tmp_path / "tiny" / "src" / "plan.hpp").write_text("#error edited by hand\n")
+    done = kgen("build", tmp_path / "tiny", "--preset", "host")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "edited by hand" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--weights", "-w"])
+def test_packing_from_nowhere(tiny: Path, tmp_path: Path, option: str) -> None:
+    assert str(tmp_path / "none") in one_sentence(kgen("pack", tiny, option, tmp_path / "none"), 2)
+
+
+def test_running_what_is_not_built(tmp_path: Path) -> None:
+    assert kgen("generate", "tiny", "-o", tmp_path / "tiny").returncode == 0
+    assert "kgen build" in one_sentence(kgen("run", tmp_path / "tiny", "--prompt", "hello"), 2)
+
+
+def test_a_reader_that_goes_away(tmp_path: Path) -> None:
+    """`kgen ... | head -1`: no traceback and no hang."""
+    with subprocess.Popen(
+        [KGEN, "expand", "tiny"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+def test_interrupted(tmp_path: Path) -> None:
+    command = [KGEN, "generate", "qwen3-8b", "-o", tmp_path / "out"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(0.7)  # Python has started; compiling takes longer than this
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.read() == "interrupted\n"
+    assert process.returncode == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_qwen3_8b_is_generated_in_5_seconds(tmp_path: Path) -> None:
+    start = time.monotonic()
+    assert kgen("generate", "qwen3-8b", "-o", tmp_path / "out").returncode == 0
+    assert time.monotonic() - start < 5

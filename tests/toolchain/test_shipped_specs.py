@@ -1,0 +1,62 @@
+"""Every spec that comes with kgen makes a project that compiles without a warning."""
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kgen.frontend.build import build_graph
+from kgen.passes.pipeline import compile_graph
+from kgen.paths import shipped_specs
+from kgen.render.project import render_project
+from kgen.render.writer import write_tree
+from kgen.spec.load import load_spec
+from kgen.toolchain.find import find_cxx, find_nvcc
+
+SPECS = dict(shipped_specs())
+EXPECTED = {
+    "llama-3.1-8b",
+    "llama-3.2-1b",
+    "qwen2.5-0.5b",
+    "qwen3-0.6b",
+    "qwen3-1.7b",
+    "qwen3-8b",
+    "smollm2-135m",
+    "tiny",
+}
+CHIPS = ["80", "90a", "100a", "120a"]
+
+
+@cache
+def tree_of(spec: str) -> dict[str, str]:
+    return render_project(compile_graph(build_graph(load_spec(SPECS[spec]))))
+
+
+def test_the_promised_specs_are_there() -> None:
+    assert set(SPECS) >= EXPECTED
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_compiles_for_the_host(spec: str, tmp_path: Path) -> None:
+    cxx = find_cxx()
+    assert cxx is not None
+    write_tree(tree_of(spec), tmp_path / "project")
+    flags = ["-std=c++20", "-O0", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Iinclude", "-Isrc"]
+    for source in ("api", "plan"):
+        command = [cxx.path, *flags, "-c", f"src/{source}.cpp", "-o", f"{source}.o"]
+        done = subprocess.run(command, cwd=tmp_path / "project", capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_tiny_compiles_for_every_chip(chip: str, tmp_path: Path) -> None:
+    nvcc = find_nvcc()
+    if nvcc is None:
+        pytest.skip("there is no nvcc here: pip install kgen[cuda]")
+    write_tree(tree_of("tiny"), tmp_path / "project")
+    code = f"-gencode=arch=compute_{chip},code=sm_{chip}"
+    flags = ["-std=c++20", "-O1", "-DPK_CUDA=1", "-Xcompiler=-fPIC,-Wall,-Wextra", "-Iinclude", "-Isrc"]
+    command = [nvcc.path, *flags, code, "-x", "cu", "-c", "src/api.cpp", "-o", "api.o"]
+    done = subprocess.run(command, cwd=tmp_path / "project", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
