@@ -12,7 +12,7 @@ from kgen.ir.operator import Operator
 from kgen.ir.region import Access, Box, Tiles, overlap
 from kgen.ir.tensor import Space
 from kgen.passes.errors import CompileError
-from kgen.tgraph.tgraph import NONE, BoolArray, PairBlock, TGraph
+from kgen.tgraph.tgraph import BoolArray, PairBlock, TGraph
 
 
 @dataclass
@@ -33,7 +33,7 @@ def dependencies(graph: Graph, tgraph: TGraph) -> TGraph:
     bounds = np.searchsorted(tgraph.tasks.op, np.arange(len(graph.ops) + 1))
     buffers: dict[str, _Buffer] = {}
     masks: dict[tuple[int, int], BoolArray] = {}
-    written_last = graph.ops[-1].output if tgraph.last != NONE else None
+    written_last = graph.ops[-1].output  # for the next step, so it may be read before
 
     def add(producer: tuple[int, Box], consumer: tuple[int, Box]) -> None:
         key = (producer[0], consumer[0])
@@ -64,8 +64,7 @@ def dependencies(graph: Graph, tgraph: TGraph) -> TGraph:
             buffers[tensor].readers.append((number, box))
         buffers[write.tensor] = _Buffer(writer=(number, write.box))
 
-    if tgraph.last != NONE:
-        _end_with_last(tgraph, len(graph.ops) - 1, bounds.tolist(), masks)
+    _end_with_last(tgraph, len(graph.ops) - 1, bounds.tolist(), masks)
     pairs = tuple(
         PairBlock(p, c, int(bounds[p]), int(bounds[c]), np.ascontiguousarray(mask))
         for (p, c), mask in sorted(masks.items())

@@ -29,12 +29,11 @@ def verify(tgraph: TGraph, stage: Stage) -> None:
     Acyclic; every task is released and every event triggered; each pair that the regions ask for is ordered
     by a path of events; each task comes before the one that ends the step; and what the stage promises.
     """
-    problems = list(_check_lists(tgraph))
+    _check_lists(tgraph, stage)
+    order = _Order(tgraph)
+    problems = [*_check_events(tgraph), *order.check_acyclic()]
     if not problems:
-        order = _Order(tgraph)
-        problems = list(order.cycle())
-        if not problems:
-            problems = [*order.check_pairs(), *order.check_last()]
+        problems = [*order.check_pairs(), *order.check_last()]
     if stage >= Stage.NORMALIZED:
         problems += _check_degrees(tgraph)
     if stage >= Stage.LINEAR:
@@ -42,19 +41,27 @@ def verify(tgraph: TGraph, stage: Stage) -> None:
     if stage >= Stage.PLACED:
         problems += _check_placement(tgraph)
     if problems:
-        raise CompileError(f"verify after {stage.name.lower()}", problems)
+        raise _error(stage, problems)
 
 
-def _check_lists(tgraph: TGraph) -> Iterator[str]:
+def _error(stage: Stage, problems: list[str]) -> CompileError:
+    return CompileError(f"verify ({stage.name.lower()} graph)", problems)
+
+
+def _check_lists(tgraph: TGraph, stage: Stage) -> None:
     count = len(tgraph.tasks)
-    released = np.zeros(count, dtype=np.bool_)
     for e, event in enumerate(tgraph.events):
         for tasks in (event.producers, event.consumers):
             if any(not 0 <= t < count for t in tasks) or any(a >= b for a, b in pairwise(tasks)):
-                yield f"event {e} does not list its tasks once each in order"
-                return
+                raise _error(stage, [f"event {e} does not list its tasks once each in order"])
+
+
+def _check_events(tgraph: TGraph) -> Iterator[str]:
+    released = np.zeros(len(tgraph.tasks), dtype=np.bool_)
+    for e, event in enumerate(tgraph.events):
         if e != START_EVENT and not event.producers:
-            yield f"event {e} never opens: no task triggers it"
+            released_ = ", ".join(tgraph.describe(task) for task in event.consumers[:_SHOWN])
+            yield f"event {e} never opens, and {released_} must wait for it"
         if e != START_EVENT and not event.consumers:
             yield f"event {e} releases no task"
         released[list(event.consumers)] = True
@@ -72,15 +79,15 @@ class _Order:
         self.wait = _Classes(tgraph.waits())
         # The trigger of START_EVENT is for the next step and orders nothing in this one.
         self.trigger = _Classes([[e for e in events if e != START_EVENT] for events in tgraph.triggers()])
-        following: list[set[int]] = [set() for _ in tgraph.events]
+        self.following: list[set[int]] = [set() for _ in tgraph.events]
         for w, t in set(zip(self.wait.of_task.tolist(), self.trigger.of_task.tolist(), strict=True)):
             for event in self.wait.events[w]:
-                following[event].update(self.trigger.events[t])
-        self.sorted = _topological(following)
-        self.after = [0] * len(following)
+                self.following[event].update(self.trigger.events[t])
+        self.sorted = _topological(self.following)
+        self.after = [0] * len(self.following)
         for e in reversed(self.sorted):
             reach = 1 << e
-            for f in following[e]:
+            for f in self.following[e]:
                 reach |= self.after[f]
             self.after[e] = reach
         self._known: dict[tuple[int, int], bool] = {}
@@ -92,9 +99,11 @@ class _Order:
             result |= self.after[e]
         return result
 
-    def cycle(self) -> Iterator[str]:
+    def check_acyclic(self) -> Iterator[str]:
         """Tasks that wait for themselves through others."""
-        stuck = set(range(len(self.tgraph.events))) - set(self.sorted)
+        stuck = set(range(len(self.following))) - set(self.sorted)
+        while ends := {e for e in stuck if not self.following[e] & stuck}:  # behind a cycle, not on it
+            stuck -= ends
         if stuck:
             names = [
                 self.tgraph.describe(task)

@@ -140,6 +140,8 @@ class _Builder:
                 continue
             self.document.keys[at] = self.span(key)
             result[key.value] = self.build(value, at)
+            if isinstance(value, ScalarNode) and value.start_mark.index == value.end_mark.index:
+                self.document.values[at] = self.document.keys[at]  # nothing is there to point at
         return result
 
     def error(self, node: Node, message: str, *, expected: str = "") -> None:

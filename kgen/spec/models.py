@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, PrivateAttr, WithJsonSchema
 
-from kgen.diagnostics import Span
+from kgen.diagnostics import Span, nearest
 from kgen.spec.document import At, Document
 from kgen.spec.fields import (
     Count,
@@ -34,7 +34,8 @@ def _kind(value: object) -> str:
     if value == "kernel":
         raise fault("kernels cannot be compiled yet", expected="kind: model")
     if value != "model":
-        raise fault(f"unknown kind: this is {describe(value)}", expected="model or kernel")
+        hint = nearest(value, ("model", "kernel")) if isinstance(value, str) else ""
+        raise fault(f"this is {describe(value)}", expected="model or kernel", hint=hint)
     return "model"
 
 

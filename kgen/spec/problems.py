@@ -44,6 +44,8 @@ def problem(error: ErrorDetails, document: Document) -> Diagnostic:
         return Diagnostic(span, f"{subject} is {describe(given)}", one_of(choices), hint)
     # What is left are collections of the wrong kind.
     expected = "a list" if kind == "list_type" else "a mapping"
+    if path[:1] == ("graph",) and isinstance(path[-1], int):
+        expected = "an operator {op: ...}"
     return Diagnostic(span, f"{subject} is {describe(given)}", expected)
 
 
@@ -76,13 +78,11 @@ def _own(document: Document, path: At, context: dict[str, Any], *, of_key: bool)
 
 
 def _operator(document: Document, path: At, given: Any) -> Diagnostic:
-    if not isinstance(given, dict):
-        return Diagnostic(document.value(path), f"this is {describe(given)}", "an operator {op: ...}")
     if "op" not in given:
         return Diagnostic(_owner(document, path), "an operator needs 'op'", one_of(OP_NAMES))
     name = given["op"]
     hint = nearest(name, OP_NAMES) if isinstance(name, str) else ""
-    message = f"unknown operator '{name}'" if isinstance(name, str) else f"this is {describe(name)}"
+    message = f"unknown operator '{name}'" if isinstance(name, str) else f"'op' is {describe(name)}"
     return Diagnostic(document.value((*path, "op")), message, one_of(OP_NAMES), hint)
 
 
@@ -91,9 +91,8 @@ def _count(document: Document, path: At, context: dict[str, Any]) -> Diagnostic:
     owner = _at(document, path[:-1])
     operator = owner.get("op") if isinstance(owner, dict) and path[-1] == "in" else None
     if operator in _OPS:
-        wanted = _OPERANDS[str(operator)]
-        message = f"{operator} takes {wanted}, {given} given"
-        return Diagnostic(document.value(path), message, f"in: {wanted}")
+        message = f"{operator} with {given} operand{'s' if given != 1 else ''}"
+        return Diagnostic(document.value(path), message, _OPERANDS[str(operator)])
     if path[-1] == "shape":
         return Diagnostic(document.value(path), f"a shape of {given} dims", "one or two dims")
     return Diagnostic(document.value(path), "this list is empty", "at least one operator")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from kgen.toolchain.gpu import find_gpus
 Progress = Callable[[str], None]
 AUTO = "auto"
 _TAIL_LINES = 40
+# How g++, clang++, nvcc, ptxas, linkers and CMake begin what they fail for.
+_ERROR = re.compile(r"\berror *:|\berror #|^CMake Error|undefined reference|^ninja: error")
 
 
 def choose_preset(preset: str) -> str:
@@ -105,8 +108,8 @@ def run_tool(
 
 
 def failing_part(lines: Sequence[str]) -> list[str]:
-    """The lines to show of a failed command: from its first failure on where it names one, else its end."""
-    first = next((i for i, line in enumerate(lines) if line.startswith(("FAILED:", "CMake Error"))), None)
+    """The lines to show of a failed command: from its first error on where it names one, else its end."""
+    first = next((i for i, line in enumerate(lines) if _ERROR.search(line)), None)
     if first is not None:
         return list(lines[first : first + _TAIL_LINES])
     return list(lines[-_TAIL_LINES:])

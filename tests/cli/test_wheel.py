@@ -22,24 +22,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = folder / "environment"
     venv.create(environment, with_pip=False)
     packages = next(environment.glob("lib/python*/site-packages"))
-    build = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--no-deps",
-        "--no-build-isolation",
-        "-q",
-        ROOT,
-        "-w",
-        folder,
-    ]
-    subprocess.run(build, check=True)
+    pip = [sys.executable, "-m", "pip", "--quiet"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", ROOT, "-w", folder], check=True)
     (wheel,) = folder.glob("kgen-*.whl")
     # Before the line that adds this environment's packages, where kgen is installed from the checkout.
     target = packages / "first"
-    install = [sys.executable, "-m", "pip", "install", "--no-deps", "-q", wheel, "--target", target]
-    subprocess.run(install, check=True)
+    subprocess.run([*pip, "install", "--no-deps", wheel, "--target", target], check=True)
     (packages / "paths.pth").write_text(f"{target}\n{sysconfig.get_path('purelib')}\n")
     script = environment / "bin" / "kgen"
     python = environment / "bin" / "python"

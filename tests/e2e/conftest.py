@@ -1,4 +1,4 @@
-"""SmolLM2-135M generated, built for the host and packed, once for all tests and test processes."""
+"""SmolLM2-135M generated, built (for the host, or as KGEN_E2E_PRESET says) and packed, once for all tests and test processes."""
 
 import fcntl
 import json
@@ -10,6 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PRESET = os.environ.get("KGEN_E2E_PRESET", "host")
+
+
+@pytest.fixture(scope="session")
+def preset() -> str:
+    """The preset under test."""
+    return PRESET
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +36,7 @@ def smollm2(reference) -> Path:
     with (project.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         kgen("generate", ROOT / "specs/models/smollm2-135m.yaml", "--out", project, "--force")
-        kgen("build", project, "--preset", "host")
+        kgen("build", project, "--preset", PRESET)
         kgen("pack", project, "--weights", gguf)
     return project
 
@@ -40,7 +47,7 @@ def model(smollm2):
     from kgen.runner import WEIGHTS, find_library, load_binding
 
     binding = load_binding(smollm2)
-    with binding.Model(smollm2 / WEIGHTS, library=find_library(smollm2, "host")) as loaded:
+    with binding.Model(smollm2 / WEIGHTS, library=find_library(smollm2, PRESET)) as loaded:
         yield loaded
 
 

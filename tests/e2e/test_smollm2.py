@@ -69,13 +69,13 @@ def test_a_sequence_does_not_depend_on_its_batch(model, reference):
         np.testing.assert_array_equal(alone.logprobs, together[s].logprobs)
 
 
-def test_the_command_line_says_paris(smollm2, reference):
-    command = [sys.executable, "-m", "kgen.cli", "run", str(smollm2), "--preset", "host"]
+def test_the_command_line_says_paris(smollm2, reference, preset):
+    command = [sys.executable, "-m", "kgen.cli", "run", str(smollm2), "--preset", preset]
     question = ["--prompt", "What is the capital of France?"]
     done = subprocess.run([*command, *question], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "The capital of France is Paris.\n"
-    assert "tokens/s (host)" in done.stderr
+    assert f"tokens/s ({preset})" in done.stderr
 
     again = subprocess.run([*command, *question, "--json"], capture_output=True, text=True, timeout=300)
     answer = json.loads(again.stdout)

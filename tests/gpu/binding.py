@@ -33,3 +33,8 @@ def load_model(project: Path, library: Path, weights: Path, **options: int) -> A
     """A Model of the project's Python binding."""
     name = load_description(project)["name"]
     return load_module(project / "python" / f"{name}.py").Model(weights, library=library, **options)
+
+
+def write_random_weights(project: Path, path: Path, seed: int) -> None:
+    """A packed file of random weights, as the project's own harness makes it."""
+    load_module(project / "tests" / "packed.py").write_random(load_description(project), path, seed)

@@ -18,12 +18,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from binding import load_model
-from transformers_models import load_description, random_model, write_packed
+from binding import load_description, load_model
+from transformers_models import random_model, write_packed
 
 FULL = tuple(itertools.product((1, 2, 3, 7, 16), (1, 17, 512, 2000)))
 QUICK = ((1, 17), (3, 512), (16, 1), (7, 17))
 LIMIT = 1.5
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def last_logits(network: torch.nn.Module, prompts: list[list[int]]) -> np.ndarray:
@@ -31,7 +32,7 @@ def last_logits(network: torch.nn.Module, prompts: list[list[int]]) -> np.ndarra
     rows = []
     with torch.no_grad():
         for prompt in prompts:
-            tokens = torch.tensor([prompt], device="cuda")
+            tokens = torch.tensor([prompt], device=DEVICE)
             rows.append(network(tokens, logits_to_keep=1).logits[0, -1].float().cpu().numpy())
     return np.stack(rows)
 
@@ -45,15 +46,18 @@ def main() -> int:
     """Compare every case; the last line is JSON."""
     project, library = Path(sys.argv[1]), Path(sys.argv[2])
     description = load_description(project)
-    exact = random_model(description, seed=1, device="cuda")
+    exact = random_model(description, seed=1, device=DEVICE)
     rounded = copy.deepcopy(exact).bfloat16()
     random = np.random.default_rng(2)
     worst, rows = 0.0, []
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / "weights.kgen"
         write_packed(description, exact, weights)
-        with load_model(project, library, weights, kv_tokens=16 * 2048) as model:
-            for batch, context in FULL if "--full" in sys.argv else QUICK:
+        with load_model(project, library, weights, kv_tokens=16 * min(2048, description["runtime"]["context"])) as model:
+            cases = FULL if "--full" in sys.argv else QUICK
+            for batch, context in cases:
+                if batch > model.info.batch or context > model.info.context:
+                    continue
                 lengths = [context] + [int(random.integers(1, context + 1)) for _ in range(batch - 1)]
                 prompts = [random.integers(0, description["vocab"], n).tolist() for n in lengths]
                 model.generate(prompts, max_new_tokens=1)

@@ -25,7 +25,7 @@ def main() -> int:
     different = 0
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / "weights.kgen"
-        write_random_weights(description, weights, seed=4)
+        write_random_weights(project, weights, seed=4)
         with load_model(project, library, weights) as model:
             first = None
             begin = time.monotonic()

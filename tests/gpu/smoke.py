@@ -22,7 +22,7 @@ def main() -> int:
     prompts = [random.integers(0, description["vocab"], n).tolist() for n in (1, 21, 5)[:batch]]
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / "weights.kgen"
-        write_random_weights(description, weights, seed=6)
+        write_random_weights(project, weights, seed=6)
         # Every wait is much longer under the sanitizer.
         with load_model(project, library, weights, timeout_ms=120_000) as model:
             greedy = model.generate(prompts, max_new_tokens=4)

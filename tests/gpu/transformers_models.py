@@ -5,7 +5,6 @@ The kgen side reads the same bf16 weights: the state dict is packed by name, as 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,8 @@ from transformers import (
 HEADER_BYTES = 4096
 
 
-def load_description(project: Path) -> dict[str, Any]:
-    """model.json of a generated project."""
-    return json.loads((project / "model.json").read_text())
-
-
 def config_of(model: dict[str, Any]) -> tuple[type, type, dict[str, Any]]:
     """Configuration class, model class and arguments that give the architecture of model.json."""
-    dims = model["dims"]
     attention = next(op for op in model["ops"] if op["kind"] == "attention")["constants"]
     norm = next(op for op in model["ops"] if op["kind"] == "rmsnorm")["constants"]
     linear = next(op for op in model["ops"] if op["kind"] == "linear")["constants"]
@@ -58,7 +51,6 @@ def config_of(model: dict[str, Any]) -> tuple[type, type, dict[str, Any]]:
         "rope_parameters": rope,
         "tie_word_embeddings": logits["operands"]["weight"] == embedding["operands"]["table"],
     }
-    del dims
     if attention["has_q_norm"]:
         return Qwen3Config, Qwen3ForCausalLM, arguments
     if linear["has_bias"]:

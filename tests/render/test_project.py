@@ -22,7 +22,7 @@ def test_name_is_substituted_in_paths_and_texts(hand_made: Any) -> None:
     assert "include/hand/hand.h" in tree
     assert "hand_create" in tree["include/hand/hand.h"]
     assert not [path for path in tree if "@" in path or path.endswith(".j2")]
-    assert not [path for path, text in tree.items() if "{%" in text or "@name@" in text]
+    assert not [path for path, text in tree.items() if "{% " in text or "{{ " in text or "@name@" in text]
 
 
 def test_other_files_are_copied_as_they_are(hand_made: Any) -> None:

@@ -27,7 +27,7 @@ CASES = {
         "'kgen' is the boolean true, this kgen reads version 1 | kgen: 1",
     ),
     "kernel": ("kind: model", "kind: «kernel»", "kernels cannot be compiled yet | kind: model"),
-    "kind": ("kind: model", "kind: «modl»", "unknown kind: 'modl' | model or kernel | model"),
+    "kind": ("kind: model", "kind: «modl»", "'kind' is the text 'modl' | model or kernel | model"),
     "name with a dash": (
         "name: small",
         "name: «My-Model»",
@@ -65,7 +65,6 @@ CASES = {
         "«{op: rmsnorm, in: [x, final], out: h}»",
         "rmsnorm needs 'eps'",
     ),
-    "missing section": ("name: small\n", "", ""),
     "missing key of a section": (
         "runtime: {batch: 1..4, context: 1..96, kv_page: 16}",
         "«runtime»: {batch: 1..4, context: 1..96}",
@@ -80,7 +79,7 @@ CASES = {
     "op is a number": (
         NORM,
         "{op: «3», in: [x, final], eps: 1e-5, out: h}",
-        f"unknown operator: this is the number 3 | {OPS}",
+        f"'op' is the number 3 | {OPS}",
     ),
     "not an operator": (NORM, "«rmsnorm»", "this is the text 'rmsnorm' | an operator {op: ...}"),
     "a repeat in a repeat": (
@@ -91,7 +90,7 @@ CASES = {
     "operand count": (
         NORM,
         "{op: rmsnorm, in: «[x]», eps: 1e-5, out: h}",
-        "rmsnorm takes [x, weight], 1 given",
+        "rmsnorm with 1 operand | [x, weight]",
     ),
     "operands not a list": (
         NORM,
@@ -142,7 +141,11 @@ CASES = {
         "1..300 is decided at run time, but every dim of a model is compiled in "
         "| a number (runtime.batch and runtime.context are the ranges of a model)",
     ),
-    "dim is a list": ("vocab: 300", "vocab: «[3]»", "'vocab' is a list | a size: a number or an expression of dims"),
+    "dim is a list": (
+        "vocab: 300",
+        "vocab: «[3]»",
+        "'vocab' is a list | a size: a number or an expression of dims",
+    ),
     "dim is zero": ("vocab: 300", "vocab: «0»", f"the size is 0, it must be at least 1 | {SIZE}"),
     "dim is too large": (
         "vocab: 300",
@@ -187,12 +190,20 @@ CASES = {
     "sources are numbers": (
         "source: final",
         "source: «[a, 3]»",
-        "this is not a list of checkpoint tensors | a name or a list of names",
+        "'source' is not a list of checkpoint tensors | a name or a list of names",
     ),
-    "tensor is text": ("{shape: [hidden], dtype: bf16, source: final}", "«x»", "'final' is the text 'x' | a mapping"),
+    "tensor is text": (
+        "{shape: [hidden], dtype: bf16, source: final}",
+        "«x»",
+        "'final' is the text 'x' | a mapping",
+    ),
     "batch is a number": ("batch: 1..4", "batch: «4»", "'batch' is the number 4 | a range such as 1..16"),
     "batch starts above 1": ("batch: 1..4", "batch: «2..4»", "the range starts at 2 | 1..4"),
-    "batch is empty": ("batch: 1..4", "batch: «1..0»", "the range 1..0 is empty | a last value of at least 1"),
+    "batch is empty": (
+        "batch: 1..4",
+        "batch: «1..0»",
+        "the range 1..0 is empty | a last value of at least 1",
+    ),
     "page is text": ("kv_page: 16", "kv_page: «on»", "'kv_page' is the text 'on' | a whole number"),
     "page is a fraction": ("kv_page: 16", "kv_page: «1.5»", "'kv_page' is the number 1.5 | a whole number"),
     "page is zero": (
@@ -208,15 +219,65 @@ CASES = {
         "    do: «[]»\n",
         "this list is empty | at least one operator",
     ),
-    "from and dims": (
-        "runtime:",
-        "from: {hf_config: {}}\nruntime:",
-        "",
-    ),
 }
 
 
-@pytest.mark.parametrize(("old", "new", "words"), [c for c in CASES.values() if c[2]], ids=[k for k, c in CASES.items() if c[2]])
+@pytest.mark.parametrize(("old", "new", "words"), CASES.values(), ids=CASES.keys())
 def test_error(old: str, new: str, words: str) -> None:
     marked = edited(old, new)
     assert_only(errors_of(marked.text), marked, words)
+
+
+def test_missing_sections_are_named_at_the_start() -> None:
+    found = errors_of("kgen: 1\nkind: model\nname: small\n")
+    assert [(d.message, d.span.line, d.span.col) for d in found] == [
+        ("the spec needs 'dims'", 1, 1),
+        ("the spec needs 'tensors'", 1, 1),
+        ("the spec needs 'graph'", 1, 1),
+        ("the spec needs 'runtime'", 1, 1),
+    ]
+
+
+def test_from_excludes_what_it_stands_for() -> None:
+    found = errors_of(BASE.replace("runtime:", "from: {hf_config: {}}\nruntime:"))
+    assert [(d.message, d.expected, d.span.line, d.span.col) for d in found] == [
+        ("'dims' is given together with 'from'", "one or the other", 4, 1),
+        ("'tensors' is given together with 'from'", "one or the other", 7, 1),
+        ("'graph' is given together with 'from'", "one or the other", 13, 1),
+    ]
+
+
+@pytest.mark.parametrize("text", ["- kgen", "kgen", "3"])
+def test_a_spec_is_a_mapping(text: str) -> None:
+    marked = Marked(f"«{text}»")
+    found = errors_of(marked.text)
+    assert [d.message for d in found] == ["a spec is a mapping"]
+    assert (found[0].span.line, found[0].span.col) == (1, 1)
+
+
+def test_a_kernel_is_refused_whatever_else_it_says() -> None:
+    marked = Marked("kgen: 1\nkind: «kernel»\nname: ag_gemm\nworld: 2..8\ngraph: [{op: all_gather}]\n")
+    assert_only(errors_of(marked.text), marked, "kernels cannot be compiled yet | kind: model")
+
+
+def test_every_error_is_found_at_once() -> None:
+    text = BASE.replace("kv_page: 16", "kv_page: on").replace(
+        "eps: 1e-5, out: h}\n  - {op: logits", "out: h}\n  - {op: logit"
+    )
+    text = text.replace("vocab: 300", "vocab: 0").replace("source: final", "sauce: final")
+    assert [(d.span.line, d.span.col, d.message) for d in errors_of(text)] == [
+        (4, 71, "the size is 0, it must be at least 1"),
+        (5, 49, "'kv_page' is the text 'on'"),
+        (11, 41, "unknown key 'sauce'"),
+        (20, 5, "rmsnorm needs 'eps'"),
+        (21, 10, "unknown operator 'logit'"),
+    ]
+
+
+def test_defaults_and_values() -> None:
+    spec = parse_spec(BASE)
+    assert (spec.kgen, spec.kind, spec.name) == (1, "model", "small")
+    assert str(spec.runtime.batch) == "1..4"
+    assert (spec.runtime.kv_page, spec.runtime.rows, spec.runtime.workers) == (16, None, None)
+    assert spec.tensors["norm"].source == ("norm.{i}",)
+    assert spec.tensors["wqkv"].shape[0].evaluate({"heads": 4, "kv_heads": 2, "head": 16}) == 128

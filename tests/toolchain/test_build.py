@@ -108,11 +108,22 @@ def test_auto_takes_cuda_where_it_can_be_built_and_run(
     assert choose_preset("host-tsan") == "host-tsan"
 
 
-def test_of_a_long_failure_the_first_error_is_shown() -> None:
-    lines = [f"[{i}/90] Building" for i in range(80)] + ["FAILED: a.o", "a.cpp:1: error"] + ["noise"] * 100
-    shown = failing_part(lines)
-    assert shown[:2] == ["FAILED: a.o", "a.cpp:1: error"]
-    assert len(shown) == 40
+@pytest.mark.parametrize(
+    "error",
+    [
+        "a.cpp:1:2: error: expected ';'",
+        "a.cpp:1:10: fatal error: none.hpp: No such file or directory",
+        "a.hpp(24): error: calling a constexpr function",
+        "ptxas error   : Entry function uses too much shared data",
+        "a.cpp:(.text+0x1): undefined reference to `f'",
+        "CMake Error at CMakeLists.txt:1 (project):",
+        "ninja: error: loading 'build.ninja': No such file or directory",
+    ],
+)
+def test_of_a_long_failure_the_first_error_is_shown(error: str) -> None:
+    noise = [f"[{i}/90] Building error_test.cpp.o" for i in range(80)] + ["a.cpp(3): warning #1: w"] * 50
+    shown = failing_part([*noise, error, *noise])
+    assert (shown[0], len(shown)) == (error, 40)
 
 
 def test_of_a_failure_without_a_mark_the_end_is_shown() -> None:

@@ -36,17 +36,26 @@ def main() -> None:
             ]
             print_table(spec["name"], model, rows)
             if arguments.json:
-                report = {"model": spec["name"], "cuda": model.info.cuda, "workers": model.info.workers, "rows": rows}
+                report = {
+                    "model": spec["name"],
+                    "cuda": model.info.cuda,
+                    "workers": model.info.workers,
+                    "rows": rows,
+                }
                 arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 def parse_arguments(spec: dict[str, Any]) -> argparse.Namespace:
     runtime = spec["runtime"]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--weights", type=Path, help="a packed weight file")
     parser.add_argument("--batch", type=int, nargs="+", default=sorted({1, runtime["batch"]}))
     parser.add_argument("--prompt", type=int, nargs="+", default=[min(16, runtime["context"] // 4)])
-    parser.add_argument("--tokens", type=int, default=min(64, runtime["context"] // 2), help="of the longer call")
+    parser.add_argument(
+        "--tokens", type=int, default=min(64, runtime["context"] // 2), help="of the longer call"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--workers", type=int, default=0, help="SMs or threads; 0: all")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
@@ -87,7 +96,9 @@ def measure(model: Any, batch: int, length: int, tokens: int, repeats: int) -> d
 
 def print_table(name: str, model: Any, rows: list[dict[str, float]]) -> None:
     print(f"{name} on {'GPU' if model.info.cuda else 'host'}, {model.info.workers} workers")
-    print(f"{'batch':>6} {'prompt':>7} {'first token ms':>15} {'step ms':>9} {'tokens/s':>10} {'weights GB/s':>13}")
+    print(
+        f"{'batch':>6} {'prompt':>7} {'first token ms':>15} {'step ms':>9} {'tokens/s':>10} {'weights GB/s':>13}"
+    )
     for row in rows:
         print(
             f"{row['batch']:6} {row['prompt']:7} {row['first_token_ms']:15.3f} {row['step_ms']:9.3f} "

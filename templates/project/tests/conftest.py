@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -17,11 +16,11 @@ from typing import Any
 
 import pytest
 
-PROJECT = Path(__file__).resolve().parent.parent
-MODEL: dict[str, Any] = json.loads((PROJECT / "model.json").read_text())
-sys.path[:0] = [str(PROJECT / "python"), str(PROJECT / "tests")]
+_TESTS = Path(__file__).resolve().parent
+sys.path[:0] = [str(_TESTS.parent / "python"), str(_TESTS)]
 
 from packed import read_weights, write_random  # noqa: E402
+from project import MODEL  # noqa: E402
 from reference import Reference  # noqa: E402
 
 _VARIABLES = MODEL["name"].upper()

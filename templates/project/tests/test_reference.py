@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import MODEL
+from project import MODEL
 from prompts import interesting_lengths, random_prompt
 from reference import Reference
 

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+
+from kgen.spec.document import parse_document
+from kgen.spec.schema import json_schema
+from tests.spec.edited import BASE
+from tests.spec.test_structure import CASES
+
+SPECS = sorted((Path(__file__).parents[2] / "specs").rglob("*.yaml"))
+# What a schema cannot or need not say: the words of C++, arithmetic, numbers of fp32, and a key without a value
+# (YAML's null), which pydantic's validators refuse.
+ONLY_KGEN = {
+    "name is a keyword",
+    "expression: parenthesis",
+    "expression in quotes",
+    "dim is too large",
+    "batch is empty",
+}
+
+
+def data(text: str) -> Any:
+    document, errors = parse_document(text, "spec.yaml")
+    assert not errors
+    return document.data
+
+
+@pytest.fixture(scope="module")
+def validator() -> Draft7Validator:
+    Draft7Validator.check_schema(json_schema())
+    return Draft7Validator(json_schema())
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_shipped_specs_are_valid(validator: Draft7Validator, path: Path) -> None:
+    assert [error.message for error in validator.iter_errors(data(path.read_text()))] == []
+
+
+@pytest.mark.parametrize("config", ["config.json", "{model_type: llama}"])
+def test_from_stands_for_dims_tensors_and_graph(validator: Draft7Validator, config: str) -> None:
+    head = BASE[: BASE.index("dims:")]
+    spec = f"{head}runtime: {{batch: 1..4, context: 1..96, kv_page: 16}}\nfrom: {{hf_config: {config}}}\n"
+    assert validator.is_valid(data(spec))
+    assert not validator.is_valid(data(spec + "dims: {a: 1}\n"))
+    assert not validator.is_valid(data(head))
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if name not in ONLY_KGEN])
+def test_what_kgen_refuses_is_invalid(validator: Draft7Validator, case: str) -> None:
+    old, new, _ = CASES[case]
+    assert validator.is_valid(data(BASE))
+    assert not validator.is_valid(data(BASE.replace(old, new.replace("«", "").replace("»", ""))))
+
+
+def test_every_operator_is_listed() -> None:
+    schema = json_schema()
+    options = schema["properties"]["graph"]["items"]["oneOf"][0]["oneOf"]
+    names = [
+        schema["definitions"][o["$ref"].rpartition("/")[2]]["properties"]["op"]["const"] for o in options
+    ]
+    assert names == [
+        "embedding",
+        "rmsnorm",
+        "linear",
+        "swiglu",
+        "silu_mul",
+        "add",
+        "attention",
+        "logits",
+        "sample",
+    ]
+
+
+def test_nothing_of_later_drafts_is_left() -> None:
+    text = str(json_schema())
+    assert "$defs" not in text
+    assert "'discriminator'" not in text
+    assert "prefixItems" not in text
