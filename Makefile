@@ -9,7 +9,7 @@ STAMP := .venv/.installed
 TEST_WORKERS ?= 2
 
 help:
-	@sed -n '/^# /s/^# //p' Makefile
+	@sed -n 's/^# //p' Makefile | head -3
 
 setup: $(STAMP)
 
@@ -22,8 +22,11 @@ weights: $(STAMP)
 demo: weights
 	@ci/demo.sh
 
-test: weights lint
-	$(BIN)/pytest -n $(TEST_WORKERS) $(PYTEST_ARGS)
+# The tests run even if lint fails, and their summary comes last.
+test: weights
+	@lint=; ci/lint.sh || lint=failed; \
+	$(BIN)/pytest -n $(TEST_WORKERS) $(PYTEST_ARGS) || exit 1; \
+	if [ -n "$$lint" ]; then echo "make test: the tests passed; lint did not, see above" >&2; exit 1; fi
 
 lint: $(STAMP)
 	@ci/lint.sh

@@ -14,8 +14,8 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from kgen.toolchain.build import AUTO, choose_preset, preset_folder
-from kgen.weights.checkpoint import locate
 from kgen.weights.layout import check_packed, is_packed, read_layout
+from kgen.weights.open import locate
 from kgen.weights.pack import Progress, pack_weights
 from kgen.weights.tokenizer import Tokenizer, load_tokenizer, saved_tokenizer
 

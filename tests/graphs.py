@@ -140,3 +140,19 @@ def build(m: Model) -> Graph:
     return Graph(
         m.name, Runtime(m.batch, m.context, m.kv_page, m.rows, m.workers), dims, tuple(tensors), tuple(ops)
     )
+
+
+def with_forks(m: Model) -> Graph:
+    """A norm reads rows of x one by one, and a linear layer that does not need the norm reads all of them."""
+    graph = build(m)
+    extra = (
+        Tensor("square", (m.hidden, m.hidden), DType.BF16, Space.WEIGHT, ("square",)),
+        Tensor("y", (m.rows, m.hidden), DType.F32, Space.ACTIVATION),
+        Tensor("h2", (m.rows, m.hidden), DType.BF16, Space.ACTIVATION),
+    )
+    added = (
+        Add("double", 0, "x", "x", "x"),
+        RmsNorm("again", 0, "x", "layers.0.attn_norm", "h2", m.eps),
+        Linear("side", 0, "h", "square", "y", residual="x"),
+    )
+    return replace(graph, ops=(*graph.ops[:2], *added, *graph.ops[2:]), tensors=(*graph.tensors, *extra))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kgen.cli.output import UsageError, data, say
+from kgen.cli.output import data, say
 from kgen.cli.specs import BatchOption, SpecArgument, WorkersOption, compile_spec
 
 
@@ -20,9 +20,19 @@ class GraphFormat(StrEnum):
     HTML = "html"
 
 
+class GraphLevel(StrEnum):
+    """The levels of kgen.report.drawing, repeated so that starting kgen does not load the compiler."""
+
+    LAYERS = "layers"
+    OPERATORS = "operators"
+
+
 def graph(
     spec: SpecArgument,
     form: Annotated[GraphFormat, typer.Option("--format", help="What to write.")] = GraphFormat.DOT,
+    level: Annotated[
+        GraphLevel, typer.Option(help="layers draws one layer for all that are alike.")
+    ] = GraphLevel.LAYERS,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="The file [default: standard output].")
     ] = None,
@@ -30,19 +40,13 @@ def graph(
     workers: WorkersOption = None,
 ) -> None:
     """Draw the operators and events of a spec."""
-    from kgen.report import graph as drawings
+    from kgen.report.drawing import Level
+    from kgen.report.graph import to_dot, to_html, to_mermaid
 
-    draw = {
-        GraphFormat.DOT: drawings.to_dot,
-        GraphFormat.MERMAID: drawings.to_mermaid,
-        GraphFormat.HTML: drawings.to_html,
-    }[form]
-    text = draw(compile_spec(spec, batch=batch, workers=workers))
+    draw = {GraphFormat.DOT: to_dot, GraphFormat.MERMAID: to_mermaid, GraphFormat.HTML: to_html}[form]
+    text = draw(compile_spec(spec, batch=batch, workers=workers), Level(level.value))
     if out is None:
         data(text)
         return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {out}: {error.strerror}") from error
+    out.write_text(text, encoding="utf-8")
     say(f"{out} is written")

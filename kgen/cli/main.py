@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from kgen import __version__
 from kgen.cli import (
     build,
     check,
@@ -55,9 +56,7 @@ for name, command in _COMMANDS.items():
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        data(f"kgen {version('kgen')}")
+        data(f"kgen {__version__}")
         raise typer.Exit
 
 

@@ -29,29 +29,45 @@ ADVANCE = "advance"
 
 def build_graph(spec: ModelSpec, *, batch: int | None = None, workers: int | None = None) -> Graph:
     """The graph of a spec. `batch` and `workers` replace the spec's. SpecError holds every error found."""
+    errors, builder = _check(spec, batch, workers)
+    if errors or builder is None:
+        raise SpecError(errors)
+    return builder.graph()
+
+
+def find_errors(spec: ModelSpec, *, batch: int | None = None, workers: int | None = None) -> list[Diagnostic]:
+    """What is wrong with the meaning of a spec, which may have gaps."""
+    return _check(spec, batch, workers)[0]
+
+
+def _check(
+    spec: ModelSpec, batch: int | None, workers: int | None
+) -> tuple[list[Diagnostic], _Builder | None]:
     runtime, errors = resolve_runtime(spec, batch, workers)
     try:
-        spec = written_out(spec)
+        builder = _Builder(written_out(spec), runtime)
     except SpecError as error:
-        raise SpecError([*errors, *error.diagnostics]) from error
-    return _Builder(spec, runtime, errors).build()
+        return errors + error.diagnostics, None
+    return errors + builder.check(), builder
 
 
 class _Builder:
-    def __init__(self, spec: ModelSpec, runtime: Runtime, errors: list[Diagnostic]) -> None:
+    def __init__(self, spec: ModelSpec, runtime: Runtime) -> None:
         self.spec = spec
         self.runtime = runtime
-        self.errors = errors
         self.dims = Dims(spec)
         self.tensors = Tensors(spec, self.dims, runtime)
         self.flow = Flow(frozenset(op.out for _, op, _ in walk(spec)))
+        embedding = next((op for _, op, _ in walk(spec) if isinstance(op, ops.EmbeddingOp)), None)
+        self.tokens = embedding.inputs[0] if embedding else "tokens"
         self.labels: dict[At, str] = {}
         self.ops: list[Operator] = []
         self.kv_layers = 0
 
-    def build(self) -> Graph:
-        errors = self.errors + check_structure(self.spec)
-        tokens = self._start()
+    def check(self) -> list[Diagnostic]:
+        """Make the operators; what is wrong with the spec."""
+        errors = check_structure(self.spec)
+        self._start()
         self._label()
         for i, item in enumerate(self.spec.graph):
             if isinstance(item, ops.RepeatSpec):
@@ -59,19 +75,20 @@ class _Builder:
             else:
                 self._add((*GRAPH, i), item, -1, None)
         errors += self.dims.diagnostics + self.tensors.diagnostics + self._unused()
-        if not errors:
+        if not errors and not self.spec.gaps.names and not self.spec.gaps.graph:
             errors += self._check_vocabulary() + self._check_cache()
-        if errors:
-            raise SpecError(errors)
-        sampled = next(op for op in self.ops if isinstance(op, Sample)).out
-        self.ops.append(Advance(ADVANCE, -1, sampled, tokens))
-        used = tuple(self.tensors.used.values())
-        return Graph(self.spec.name, self.runtime, dict(self.dims.values), used, tuple(self.ops))
+        return errors
 
-    def _start(self) -> str:
-        """Make the tokens of the step, which the engine and the advance task write; their name."""
-        embedding = next((op for _, op, _ in walk(self.spec) if isinstance(op, ops.EmbeddingOp)), None)
-        tokens = embedding.inputs[0] if embedding else "tokens"
+    def graph(self) -> Graph:
+        """The graph, once `check` has found nothing wrong."""
+        sampled = next(op for op in self.ops if isinstance(op, Sample)).out
+        advance = Advance(ADVANCE, -1, sampled, self.tokens)
+        used = tuple(self.tensors.used.values())
+        return Graph(self.spec.name, self.runtime, dict(self.dims.values), used, (*self.ops, advance))
+
+    def _start(self) -> None:
+        """Make the tokens of the step, which the engine and the advance task write."""
+        tokens = self.tokens
         type_ = Type((ROWS,), DType.I32)
         self.tensors.activations[tokens] = type_
         self.tensors.use_activation(tokens, type_)
@@ -80,7 +97,6 @@ class _Builder:
         if declared and not declared.fits(type_):
             part = "dtype" if declared.dtype != type_.dtype else "shape"
             self.tensors.error(("tensors", tokens, part), f"'{tokens}' is declared as {declared}", str(type_))
-        return tokens
 
     def _label(self) -> None:
         """Name each operator after its weight or its kind, numbered where that is not unique in its block."""

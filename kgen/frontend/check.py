@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kgen.diagnostics import SpecError
-from kgen.frontend.build import build_graph
+from kgen.frontend.build import build_graph, find_errors
 from kgen.ir.graph import Graph
 from kgen.spec.load import load_draft
 from kgen.spec.models import ModelSpec
@@ -19,13 +19,8 @@ def load_graph(
     Where a part has the wrong structure, the rest is checked as if that part could mean anything.
     """
     draft = load_draft(path)
-    errors = list(draft.errors)
-    if draft.spec is not None:
-        try:
-            graph = build_graph(draft.spec, batch=batch, workers=workers)
-        except SpecError as error:
-            errors += error.diagnostics
-        else:
-            if not errors:
-                return draft.spec, graph
-    raise SpecError(errors)
+    if draft.spec is None:
+        raise SpecError(draft.errors)
+    if draft.errors:
+        raise SpecError(draft.errors + find_errors(draft.spec, batch=batch, workers=workers))
+    return draft.spec, build_graph(draft.spec, batch=batch, workers=workers)

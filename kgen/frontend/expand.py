@@ -8,6 +8,7 @@ from kgen.frontend.build import build_graph
 from kgen.frontend.emit import emit
 from kgen.frontend.hf import written_out
 from kgen.frontend.sizes import BATCH, ROWS
+from kgen.ir.attention import Attention
 from kgen.ir.graph import Graph
 from kgen.ir.linear import Logits
 from kgen.ir.sample import Sample
@@ -33,7 +34,7 @@ def expand_text(spec: ModelSpec) -> str:
             "workers": graph.runtime.workers,
         },
         "tensors": _weights(written) | _activations(graph),
-        "graph": [_item(item) for item in written.graph],
+        "graph": [_item(item, graph) for item in written.graph],
     }
     return emit(data)
 
@@ -65,14 +66,22 @@ def _activations(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _item(item: ops.OpSpec | ops.RepeatSpec) -> dict[str, Any]:
+def _item(item: ops.OpSpec | ops.RepeatSpec, graph: Graph) -> dict[str, Any]:
     if isinstance(item, ops.RepeatSpec):
-        return {"repeat": item.repeat, "do": [_item(op) for op in item.do]}
-    fields: dict[str, Any] = {}
-    if isinstance(item, ops.AttentionOp):
-        # Sizes that are left out are the dims of those names.
-        fields = {"heads": "heads", "kv_heads": "kv_heads", "head": "head"}
+        return {"repeat": item.repeat, "do": [_item(op, graph) for op in item.do]}
     data = item.model_dump(by_alias=True, exclude_none=True)
+    if isinstance(item, ops.AttentionOp):
+        data = _attention(data, graph)
     first = {"op": data.pop("op"), "in": data.pop("in")}
     out = data.pop("out")
-    return first | fields | data | {"out": out}
+    return first | data | {"out": out}
+
+
+def _attention(data: dict[str, Any], graph: Graph) -> dict[str, Any]:
+    """The operator with its sizes, which are dims of those names if left out, and its scale."""
+    head = next(op.head for op in graph.ops if isinstance(op, Attention))  # all have the same
+    return (
+        {"heads": "heads", "kv_heads": "kv_heads", "head": "head"}
+        | data
+        | {"scale": data.get("scale", head**-0.5)}
+    )

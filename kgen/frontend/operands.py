@@ -63,11 +63,7 @@ class Site:
                 self.tensors.error(at, f"'{name}' is not a weight", "a tensor with a source")
             return Operand(name, name, None)
         if weight.repeat and weight.repeat != self.repeat:
-            self.tensors.error(
-                at,
-                f"'{name}' repeats over {weight.repeat}, but this operator does not",
-                f"repeat: {weight.repeat}",
-            )
+            self._repeats_elsewhere(name, weight.repeat, at)
             return Operand(name, name, None)
         full = self.tensors.use_weight(name, self.layer)
         wanted = Type(shape, DType.BF16)
@@ -105,11 +101,9 @@ class Site:
                 at, f"{self.kind} cannot write '{name}' while its tasks still read it", "another tensor"
             )
             return name
-        declared = self.tensors.declared.get(name)
-        if declared and not type_.fits(declared):
+        declared, before = self.tensors.declared.get(name), self.tensors.activations.get(name)
+        if before is None and declared and not type_.fits(declared):
             self._mismatch_of_declared(name, declared, type_)
-            type_ = declared
-        before = self.tensors.activations.get(name)
         if before and not type_.fits(before):
             self.tensors.error(
                 at,
@@ -131,6 +125,13 @@ class Site:
             expected += f", to go with '{partner.written}', {partner.type}"
         self.tensors.error(at, f"{self.kind}: '{name}' is {actual}", expected)
         return None
+
+    def _repeats_elsewhere(self, name: str, repeat: str, at: At) -> None:
+        known = self.tensors.dims.names
+        if repeat not in known or (self.repeat and self.repeat not in known):
+            return  # said where that dim is named
+        message = f"'{name}' repeats over {repeat}, but this operator does not"
+        self.tensors.error(at, message, f"repeat: {repeat}")
 
     def _unknown(self, name: str, at: At) -> bool:
         """Whether no more can be said of a name: it is unknown, which is recorded, or in a dropped part."""

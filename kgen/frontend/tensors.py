@@ -128,5 +128,5 @@ class Tensors:
                 elif not weight.repeat and "{i}" in source:
                     self.error(at, f"'{name}' does not repeat, but its source has {{i}}", "repeat: <dim>")
                 elif source in owner:
-                    self.error(at, f"'{source}' is already a source of '{owner[source]}'")
+                    self.error(at, f"'{source}' is already the source of tensor '{owner[source]}'")
                 owner.setdefault(source, name)

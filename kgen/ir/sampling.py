@@ -1,13 +1,16 @@
-"""How a token is chosen from logits, for the NumPy meaning of `sample`."""
+"""How a token is chosen from logits: the NumPy meaning of `sample`, word for word that of its C++ task."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from kgen.ir.machine import Array, Request
 
-MASS_BITS = 32  # probabilities relative to the best token's, as integers of this many bits
+# Probabilities are integers in units of this fraction of the most likely token's, so that sums are exact.
+MASS_UNITS = 1 << 40
 _WORD = (1 << 64) - 1
+_HALF = (1 << 32) - 1
 
 
 def log_softmax_at(logits: Array, token: int) -> np.float32:
@@ -21,33 +24,33 @@ def choose(logits: Array, request: Request, position: int) -> int:
     if request.temperature <= 0:
         return int(np.argmax(logits))
     mass = kept_masses(logits, request)
-    target = random_word(request.seed, position) * int(mass.sum()) >> 64
-    return int(np.searchsorted(np.cumsum(mass), target, side="right"))
+    running = np.cumsum(mass, dtype=np.uint64)
+    target = philox(request.seed, position) * int(running[-1]) >> 64
+    return int(np.searchsorted(running, np.uint64(target), side="right"))
 
 
-def kept_masses(logits: Array, request: Request) -> Array:
-    """Integer probabilities of every token after temperature, top_k and top_p; 0 for one that is left out."""
-    scaled = logits / np.float32(request.temperature)
-    kept = np.ones(len(scaled), dtype=np.bool_)
-    if 0 < request.top_k < len(scaled):
-        kept = scaled >= np.sort(scaled)[-request.top_k]
-    mass = np.where(kept, np.exp(scaled - scaled.max(), dtype=np.float32) * np.float32(1 << MASS_BITS), 0)
-    mass = mass.astype(np.uint64)
-    if request.top_p < 1:
-        descending = np.sort(mass)[::-1]
-        needed = int(np.ceil(float(request.top_p) * float(mass.sum())))
-        last = min(int(np.searchsorted(np.cumsum(descending), needed)), len(mass) - 1)
-        mass = np.where(mass >= max(int(descending[last]), 1), mass, 0)
+def kept_masses(logits: Array, request: Request) -> npt.NDArray[np.uint64]:
+    """The probability of every token after temperature, top_k and top_p, as integers; 0 for one left out."""
+    with np.errstate(under="ignore"):
+        relative = np.exp((logits - logits.max()) / np.float32(request.temperature), dtype=np.float32)
+    mass: npt.NDArray[np.uint64] = (relative * np.float32(MASS_UNITS)).astype(np.uint64)
+    if 0 < request.top_k < len(logits):
+        mass[logits < np.sort(logits)[-request.top_k]] = 0
+    if 0 < request.top_p < 1:
+        order = np.argsort(-logits, kind="stable")
+        running = np.cumsum(mass[order], dtype=np.uint64)
+        wanted = int(float(np.float32(request.top_p)) * float(running[-1]))
+        last = int(np.searchsorted(running, np.uint64(max(wanted, 1))))  # the token whose mass reaches it
+        mass[logits < logits[order[last]]] = 0
     return mass
 
 
-def random_word(seed: int, position: int) -> int:
-    """64 random bits that depend on the seed and the position only (two rounds of splitmix64)."""
-    return _mix(_mix(seed & _WORD) ^ (position & _WORD))
-
-
-def _mix(x: int) -> int:
-    x = (x + 0x9E3779B97F4A7C15) & _WORD
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & _WORD
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & _WORD
-    return x ^ (x >> 31)
+def philox(key: int, counter: int) -> int:
+    """64 random bits: Philox4x32-10 (Salmon et al., 2011)."""
+    k0, k1 = key & _HALF, key >> 32 & _HALF
+    c = [counter & _HALF, counter >> 32 & _HALF, 0, 0]
+    for _ in range(10):
+        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [b >> 32 ^ c[1] ^ k0, b & _HALF, a >> 32 ^ c[3] ^ k1, a & _HALF]
+        k0, k1 = k0 + 0x9E3779B9 & _HALF, k1 + 0xBB67AE85 & _HALF
+    return (c[1] << 32 | c[0]) & _WORD

@@ -44,9 +44,9 @@ def fuse_events(tgraph: TGraph) -> tuple[TGraph, FusionStats]:
     events = _needed(tgraph.pairs, len(tgraph.tasks))
     needed = sum(event.producers.bit_count() * len(event.consumers) for event in events)
     tasks_that_wait = sum(len(event.consumers) for event in events)
-    fused = fuse_predecessors(fuse_successors(events))
+    fused = _fuse_predecessors(_fuse_successors(events))
     while len(fused) < len(events):
-        events, fused = fused, fuse_predecessors(fuse_successors(fused))
+        events, fused = fused, _fuse_predecessors(_fuse_successors(fused))
     stats = FusionStats(
         pairs=sum(int(np.count_nonzero(block.mask)) for block in tgraph.pairs),
         needed=needed,
@@ -62,7 +62,7 @@ def fuse_events(tgraph: TGraph) -> tuple[TGraph, FusionStats]:
     return dataclasses.replace(tgraph, events=(start, *made)), stats
 
 
-def fuse_successors(events: Iterable[_Event]) -> list[_Event]:
+def _fuse_successors(events: Iterable[_Event]) -> list[_Event]:
     """Join events that release the same tasks: those wait for all of the producers together."""
     joined: dict[tuple[int, ...], int] = defaultdict(int)
     for event in events:
@@ -70,7 +70,7 @@ def fuse_successors(events: Iterable[_Event]) -> list[_Event]:
     return [_Event(producers, consumers) for consumers, producers in joined.items()]
 
 
-def fuse_predecessors(events: Iterable[_Event]) -> list[_Event]:
+def _fuse_predecessors(events: Iterable[_Event]) -> list[_Event]:
     """Join events that the same tasks trigger: they fire together."""
     joined: dict[int, set[int]] = defaultdict(set)
     for event in events:
@@ -100,8 +100,9 @@ def _needed(pairs: Iterable[PairBlock], task_count: int) -> list[_Event]:
             for block, part, known in zip(blocks, parts, implied_by, strict=True):
                 entry = known.get(part)
                 if entry is None:
-                    bits = int.from_bytes(part, "little") << block.first_producer
-                    entry = known[part] = (bits, _all_before(bits, event_of, before))
+                    bits = int.from_bytes(part, "little")
+                    earlier = _all_before(bits, event_of[block.first_producer :], before)
+                    entry = known[part] = (bits << block.first_producer, earlier)
                 producers |= entry[0]
                 implied |= entry[1]
             producers &= ~implied
@@ -117,9 +118,11 @@ def _needed(pairs: Iterable[PairBlock], task_count: int) -> list[_Event]:
 
 
 def _all_before(tasks: int, event_of: IntArray, before: list[int]) -> int:
-    """Every task that comes before one of these."""
+    """Every task that comes before one of these; a task's number is its index in `event_of`."""
     result = 0
-    for event in set(event_of[members(tasks)].tolist()):
+    # One task is by far the most frequent case.
+    numbers = [tasks.bit_length() - 1] if tasks.bit_count() == 1 else members(tasks)
+    for event in set(event_of[numbers].tolist()):
         if event != NONE:
             result |= before[event]
     return result

@@ -60,8 +60,8 @@ def _check_events(tgraph: TGraph) -> Iterator[str]:
     released = np.zeros(len(tgraph.tasks), dtype=np.bool_)
     for e, event in enumerate(tgraph.events):
         if e != START_EVENT and not event.producers:
-            released_ = ", ".join(tgraph.describe(task) for task in event.consumers[:_SHOWN])
-            yield f"event {e} never opens, and {released_} must wait for it"
+            names = ", ".join(tgraph.describe(task) for task in event.consumers[:_SHOWN])
+            yield f"event {e} never opens, and {names} must wait for it"
         if e != START_EVENT and not event.consumers:
             yield f"event {e} releases no task"
         released[list(event.consumers)] = True
@@ -203,21 +203,16 @@ def _check_linear(tgraph: TGraph) -> Iterator[str]:
     following = 0
     for e, event in enumerate(tgraph.events):
         count = len(event.consumers)
-        if event.consumers and (event.consumers[0], event.consumers[-1]) != (
-            following,
-            following + count - 1,
-        ):
+        if event.consumers != tuple(range(following, following + count)):
             yield f"event {e} releases tasks that are not the {count} from {following} on"
         following += count
+        if e == START_EVENT or not event.producers or not event.consumers:
+            continue
         # Also what makes every worker's list, a part of this order, free of a wait for a later entry.
-        if (
-            e != START_EVENT
-            and event.producers
-            and event.consumers
-            and event.producers[-1] >= event.consumers[0]
-        ):
-            late, early = tgraph.describe(event.producers[-1]), tgraph.describe(event.consumers[0])
-            yield f"{late} triggers what {early} waits for, but is later in the order of every worker"
+        late, early = event.producers[-1], event.consumers[0]
+        if late >= early:
+            names = tgraph.describe(late), tgraph.describe(early)
+            yield f"{names[0]} triggers what {names[1]} waits for, but is later in the order of every worker"
 
 
 def _check_placement(tgraph: TGraph) -> Iterator[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, StrictUndefined
 
+from kgen import __version__
 from kgen.paths import project_templates
 from kgen.render.model_json import make_model_json
 from kgen.render.tables import make_tables
@@ -69,4 +69,4 @@ def _templates(root: Path) -> Iterator[tuple[str, Path]]:
 
 def _manifest(name: str, tree: dict[str, str]) -> str:
     files = {path: hashlib.sha256(tree[path].encode()).hexdigest() for path in sorted(tree)}
-    return json.dumps({"kgen": version("kgen"), "name": name, "files": files}, indent=1) + "\n"
+    return json.dumps({"kgen": __version__, "name": name, "files": files}, indent=1) + "\n"

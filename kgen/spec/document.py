@@ -113,7 +113,7 @@ class _Builder:
         quote = 1 if node.style in ("'", '"') else 0
         if node.style not in ("|", ">") and span.end_col - span.col - 2 * quote == len(node.value):
             self.document.plain.add(path)
-            if quote:
+            if quote and node.value:
                 self.document.values[path] = span.part(1, len(node.value) + 1)
         try:
             return scalar_value(node.tag, node.value)
@@ -133,13 +133,18 @@ class _Builder:
             if key.value == "<<" and key.style is None:
                 self.error(key, "merge keys are not part of YAML 1.2", expected="the keys written out")
                 continue
-            at = (*path, key.value)
-            if key.value in result:
+            try:
+                name = str(scalar_value(STRING, key.value))
+            except ValueError as error:
+                self.error(key, str(error))
+                continue
+            at = (*path, name)
+            if name in result:
                 first = self.document.keys[at].line
-                self.error(key, f"the key '{key.value}' is given twice (first on line {first})")
+                self.error(key, f"the key '{name}' is given twice (first on line {first})")
                 continue
             self.document.keys[at] = self.span(key)
-            result[key.value] = self.build(value, at)
+            result[name] = self.build(value, at)
             if isinstance(value, ScalarNode) and value.start_mark.index == value.end_mark.index:
                 self.document.values[at] = self.document.keys[at]  # nothing is there to point at
         return result

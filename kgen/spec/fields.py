@@ -10,11 +10,12 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from kgen.spec.expr import Expr, ExprError, parse_expr
+from kgen.spec.expr import MAX_SIZE, Expr, ExprError, parse_expr
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 MODEL_NAME = r"^[a-z][a-z0-9_]*$"
 RANGE = r"^\s*[0-9]+\s*\.\.\s*[0-9]+\s*$"
+SMALLEST, LARGEST = 1e-37, 1e37  # fp32 holds numbers between them without loss of digits
 EXPR = r"^[A-Za-z0-9_+*() -]+$"
 
 # A model's name becomes a C prefix, a C++ namespace and a Python module.
@@ -203,7 +204,7 @@ def _count(value: object) -> int:
 
 def is_positive(value: object) -> bool:
     """Whether a value is a number above 0 that fp32, in which generated code holds it, can hold."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 1e-37 <= value <= 1e37
+    return isinstance(value, int | float) and not isinstance(value, bool) and SMALLEST <= value <= LARGEST
 
 
 def _positive(value: object) -> float:
@@ -245,11 +246,13 @@ GIVEN = BeforeValidator(_given)
 
 _AS_NAME = (PlainValidator(_name), _schema(type="string", pattern=NAME))
 _AS_COUNT = (PlainValidator(_count), _schema(type="integer", minimum=1, maximum=2**31 - 1))
-_AS_POSITIVE = (PlainValidator(_positive), _schema(type="number", exclusiveMinimum=0))
+_AS_POSITIVE = (PlainValidator(_positive), _schema(type="number", minimum=SMALLEST, maximum=LARGEST))
 _AS_SIZE = (
     PlainValidator(_size),
     PlainSerializer(lambda size: None if size is None else size.text),
-    _schema(anyOf=[{"type": "integer", "minimum": 1}, {"type": "string", "pattern": EXPR}]),
+    _schema(
+        anyOf=[{"type": "integer", "minimum": 1, "maximum": MAX_SIZE}, {"type": "string", "pattern": EXPR}]
+    ),
 )
 
 Name = Annotated[str, *_AS_NAME]

@@ -28,7 +28,7 @@ _MAX_LITERAL = 400
 def scalar_value(tag: str, text: str) -> Scalar:
     """The value of a scalar that has this tag. ValueError says what is wrong with the tag or the text."""
     if tag == STRING:
-        return text
+        return _joined(text)
     if tag not in PLAIN:
         raise ValueError(f"the tag '{tag.replace(_CORE, '!!')}' is not supported")
     if len(text) > _MAX_LITERAL:
@@ -44,6 +44,14 @@ def scalar_value(tag: str, text: str) -> Scalar:
         return _integer(text)
     # Python writes infinity and not-a-number without the dot.
     return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+
+
+def _joined(text: str) -> str:
+    """A text whose escapes write characters as pairs of surrogates, as JSON does, with those characters."""
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError as error:
+        raise ValueError("an escape is half of a character") from error
 
 
 def _integer(text: str) -> int:

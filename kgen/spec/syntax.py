@@ -58,8 +58,8 @@ def compose(text: str, file: str) -> Node:
     except MarkedYAMLError as error:
         raise _syntax_error(error, file, lines) from error
     except ReaderError as error:
-        before = text[: error.position]
-        line, col = before.count("\n"), error.position - (before.rfind("\n") + 1)
+        before = (text[: error.position] + "x").splitlines()
+        line, col = len(before) - 1, len(before[-1]) - 1
         code = error.character if isinstance(error.character, int) else ord(error.character)
         span = _span(file, lines, line, col)
         raise SpecError.single(span, f"the character U+{code:04X} is not allowed in YAML") from error
@@ -71,8 +71,10 @@ def compose(text: str, file: str) -> Node:
 
 
 def _syntax_error(error: MarkedYAMLError, file: str, lines: list[str]) -> SpecError:
-    mark: Mark | None = error.problem_mark or error.context_mark
     problem = error.problem or error.context or "invalid YAML"
+    mark: Mark | None = error.problem_mark or error.context_mark
+    if "unexpected end of stream" in problem:
+        mark = error.context_mark  # where the quotes were opened says more than the end of the file
     span = _span(file, lines, mark.line, mark.column) if mark else Span.of_file(file)
     if isinstance(error, _TooDeep):
         return SpecError.single(span, problem)

@@ -9,8 +9,9 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kgen.toolchain.find import Tool, ToolchainError, find_cmake, find_cxx, find_ninja, find_nvcc
-from kgen.toolchain.gpu import find_gpus
+from kgen.toolchain.configure import configure_command, needed_cmake
+from kgen.toolchain.find import ToolchainError, find_nvcc, is_recent_nvcc
+from kgen.toolchain.gpu import find_gpus, runs_projects
 
 Progress = Callable[[str], None]
 AUTO = "auto"
@@ -20,10 +21,13 @@ _ERROR = re.compile(r"\berror *:|\berror #|^CMake Error|undefined reference|^nin
 
 
 def choose_preset(preset: str) -> str:
-    """`auto` becomes cuda where there are an nvcc and a GPU, else host; any other name is kept."""
+    """`auto` becomes cuda where it can be built and run, else host; any other name is kept."""
     if preset != AUTO:
         return preset
-    return "cuda" if find_gpus() and find_nvcc() else "host"
+    if not any(runs_projects(gpu) for gpu in find_gpus()):
+        return "host"
+    nvcc = find_nvcc()
+    return "cuda" if nvcc is not None and is_recent_nvcc(nvcc) else "host"
 
 
 def build_project(
@@ -31,30 +35,10 @@ def build_project(
 ) -> Path:
     """Configure and build; returns the build folder. A ToolchainError says how a command failed."""
     folder = preset_folder(project, preset)
-    cmake = _need(find_cmake(), "CMake", "pip install cmake")
-    cxx = _need(find_cxx(), "a C++20 compiler", "apt-get install g++, or set CXX")
-    settings = {"CMAKE_CXX_COMPILER": cxx.path}
-    # A folder that somebody configured by hand keeps its generator: CMake refuses another one.
-    generator = _configured_generator(folder) or "Ninja"
-    if generator == "Ninja":
-        settings["CMAKE_MAKE_PROGRAM"] = _need(find_ninja(), "Ninja", "pip install ninja").path
-    if preset.startswith("cuda"):
-        nvcc = _need(find_nvcc(), "nvcc", "pip install kgen[cuda], or set CUDACXX to a CUDA 13 nvcc")
-        settings |= {"CMAKE_CUDA_COMPILER": nvcc.path, "CMAKE_CUDA_HOST_COMPILER": cxx.path}
-    definitions = [f"-D{name}={path}" for name, path in settings.items()]
-    run_tool([cmake.path, "--preset", preset, "-G", generator, *definitions], cwd=project, progress=progress)
+    run_tool(configure_command(project, preset, folder), cwd=project, progress=progress)
     parallel = ["--parallel", str(jobs or os.cpu_count() or 1)]
-    run_tool([cmake.path, "--build", folder, *parallel], cwd=project, progress=progress)
+    run_tool([needed_cmake().path, "--build", folder, *parallel], cwd=project, progress=progress)
     return folder
-
-
-def _configured_generator(folder: Path) -> str | None:
-    try:
-        cache = (folder / "CMakeCache.txt").read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return None
-    prefix = "CMAKE_GENERATOR:INTERNAL="
-    return next((line.removeprefix(prefix) for line in cache.splitlines() if line.startswith(prefix)), None)
 
 
 def check_project(project: Path) -> None:
@@ -113,9 +97,3 @@ def failing_part(lines: Sequence[str]) -> list[str]:
     if first is not None:
         return list(lines[first : first + _TAIL_LINES])
     return list(lines[-_TAIL_LINES:])
-
-
-def _need(tool: Tool | None, what: str, remedy: str) -> Tool:
-    if tool is None:
-        raise ToolchainError(f"{what} was not found: {remedy} (`kgen doctor` shows what there is)")
-    return tool

@@ -8,8 +8,8 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kgen.toolchain.find import Tool, find_cmake, find_cxx, find_ninja, find_nvcc
-from kgen.toolchain.gpu import Gpu, find_gpus
+from kgen.toolchain.find import OLDEST_CUDA, Tool, find_cmake, find_cxx, find_ninja, find_nvcc, is_recent_nvcc
+from kgen.toolchain.gpu import Gpu, find_gpus, runs_projects
 
 _PROBE = """\
 #include <atomic>
@@ -18,7 +18,6 @@ int value;
 std::atomic_ref<int> reference(value);
 """
 _PROBE_SECONDS = 60
-_OLDEST_CUDA = (12, 8)  # the first nvcc that knows sm_100a and sm_120a
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +118,8 @@ def _check_nvcc(tool: Tool | None) -> Check:
     remedy = "pip install kgen[cuda] brings the CUDA 13.0 compiler; or set CUDACXX to an nvcc"
     if tool is None:
         return Check(name, False, "", remedy, "cuda")
-    release = tuple(int(part) for part in tool.version.split(".")[:2] if part.isdigit())
-    if release < _OLDEST_CUDA:
-        wanted = ".".join(map(str, _OLDEST_CUDA))
+    if not is_recent_nvcc(tool):
+        wanted = ".".join(map(str, OLDEST_CUDA))
         return Check(name, False, _describe(tool), f"CUDA {wanted} or newer is needed: {remedy}", "cuda")
     return Check(name, True, _describe(tool), "", "cuda")
 
@@ -131,4 +129,5 @@ def _check_gpus(gpus: list[Gpu]) -> Check:
         remedy = "no NVIDIA driver, or no GPU visible to it: projects built for cuda run elsewhere"
         return Check("GPU", False, "", remedy, "gpu")
     texts = (f"{gpu.name} (sm_{gpu.capability[0]}{gpu.capability[1]}, {gpu.sms} SMs)" for gpu in gpus)
-    return Check("GPU", True, ", ".join(texts), "", "gpu")
+    fit = any(runs_projects(gpu) for gpu in gpus)
+    return Check("GPU", fit, ", ".join(texts), "" if fit else "sm_80 or newer is needed", "gpu")

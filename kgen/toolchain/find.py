@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ _VERSION = re.compile(r"\d+\.\d+(\.\d+)*")
 _CUDA_RELEASE = re.compile(r"release \d+\.\d+, V([\d.]+)")
 _SYSTEM_CUDA = Path("/usr/local/cuda/bin/nvcc")
 _QUESTION_SECONDS = 30
+OLDEST_CUDA = (12, 8)  # the first nvcc that knows sm_100a and sm_120a
 
 
 class ToolchainError(Exception):
@@ -52,17 +54,42 @@ def find_ninja() -> Tool | None:
 
 
 def find_nvcc() -> Tool | None:
-    """nvcc: $CUDACXX, the path, /usr/local/cuda, else the wheels of `pip install kgen[cuda]`.
+    """nvcc: $CUDACXX; else the first that is recent enough, or else the first, of those on the path, in
+    /usr/local/cuda and in the wheels of `pip install kgen[cuda]`.
 
     For the wheels a folder in CUDA's usual layout is made in the user's cache when it is not there yet.
+    Raises ToolchainError when the cache cannot be written.
     """
     chosen = os.environ.get("CUDACXX")
     if chosen:
         return _on_path(chosen, "CUDACXX")
-    found = _on_path("nvcc", "PATH") or _on_path(str(_SYSTEM_CUDA), "system")
-    if found:
-        return found
-    root = provide_root()
+    first = None
+    for tool in _nvcc_candidates():
+        if is_recent_nvcc(tool):
+            return tool
+        first = first or tool
+    return first
+
+
+def is_recent_nvcc(nvcc: Tool) -> bool:
+    """Whether it knows every chip that projects are compiled for."""
+    return tuple(int(part) for part in nvcc.version.split(".")[:2] if part) >= OLDEST_CUDA
+
+
+def _nvcc_candidates() -> Iterator[Tool]:
+    yield from filter(None, (_on_path("nvcc", "PATH"), _on_path(str(_SYSTEM_CUDA), "system")))
+    # Asked last, and only when needed: it may have a folder to make.
+    yield from filter(None, (_wheel_nvcc(),))
+
+
+def _wheel_nvcc() -> Tool | None:
+    try:
+        root = provide_root()
+    except OSError as error:
+        raise ToolchainError(
+            f"cannot lay out the CUDA compiler of the wheels in {error.filename}: {error.strerror}; "
+            "set XDG_CACHE_HOME to a folder that can be written"
+        ) from error
     return _on_path(str(root / "bin" / "nvcc"), "kgen[cuda] wheels") if root else None
 
 

@@ -17,6 +17,11 @@ class Gpu:
     sms: int
 
 
+def runs_projects(gpu: Gpu) -> bool:
+    """Whether a GPU can run a generated project: bf16 tensor cores came with sm_80."""
+    return gpu.capability >= (8, 0)
+
+
 def find_gpus() -> list[Gpu]:
     """Every visible GPU; empty where there is no driver or none is visible."""
     try:

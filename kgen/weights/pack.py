@@ -9,10 +9,11 @@ from typing import BinaryIO
 
 import numpy as np
 
-from kgen.weights.checkpoint import Array, Checkpoint, open_checkpoint
+from kgen.weights.checkpoint import Array, Checkpoint
 from kgen.weights.files import write_whole
 from kgen.weights.layout import HEADER_BYTES, Header, PackedTensor, PackLayout, read_layout
 from kgen.weights.match import check_checkpoint
+from kgen.weights.open import open_checkpoint
 from kgen.weights.tokenizer import save_tokenizer
 
 _CHUNK_ELEMENTS = 4 << 20  # held in memory at a time, once as read and once as written

@@ -68,6 +68,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "tests/bench/results/host_decode.json")
     args = parser.parse_args()
 
+    load = round(os.getloadavg()[0], 2)
     cores = len(os.sched_getaffinity(0))
     torch.set_num_threads(cores)
     reference = json.loads((ROOT / "tests/e2e/reference.json").read_text())
@@ -96,6 +97,7 @@ def main() -> None:
         "commit": commit(),
         "cpu": processor(),
         "cores": cores,
+        "load_average_before": load,
         "versions": {
             "torch": torch.__version__,
             "transformers": transformers.__version__,

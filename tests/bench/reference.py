@@ -22,8 +22,8 @@ sys.path.insert(0, str(ROOT))
 
 import ml_dtypes  # noqa: E402
 
-from kgen.weights.checkpoint import open_checkpoint  # noqa: E402
 from kgen.weights.gguf_reader import field, open_gguf  # noqa: E402
+from kgen.weights.open import open_checkpoint  # noqa: E402
 from kgen.weights.tokenizer import load_tokenizer  # noqa: E402
 
 NEW_TOKENS = 64

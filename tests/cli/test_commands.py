@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from kgen.cli.graph import GraphLevel
+from kgen.report.drawing import Level
+
 KGEN = Path(sys.executable).parent / "kgen"
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
@@ -161,8 +164,14 @@ def test_graph_in_every_format(form: str, start: str, tmp_path: Path) -> None:
 
 
 def test_graph_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    sentence = one_sentence(kgen("graph", "tiny", "-o", tmp_path / "none" / "graph"), 2)
-    assert sentence.startswith(f"cannot write {tmp_path / 'none' / 'graph'}: ")
+    path = tmp_path / "none" / "graph"
+    assert one_sentence(kgen("graph", "tiny", "-o", path), 2) == f"{path}: No such file or directory"
+
+
+def test_graph_levels_are_those_of_the_report() -> None:
+    assert [level.value for level in GraphLevel] == [level.value for level in Level]
+    sizes = [len(kgen("graph", "tiny", "--level", level.value).stdout) for level in Level]
+    assert sizes[0] < sizes[1]
 
 
 def test_doctor() -> None:

@@ -1,4 +1,4 @@
-"""SmolLM2-135M generated, built (for the host, or as KGEN_E2E_PRESET says) and packed, once for all tests and test processes."""
+"""SmolLM2-135M generated, built for the host (or KGEN_E2E_PRESET) and packed, once for all test processes."""
 
 import fcntl
 import json

@@ -78,7 +78,7 @@ def test_the_other_operators() -> None:
         "  - {op: linear, in: [f, wdown], out: d}\n"
         "  - {op: add, in: [d, x], out: x}\n"
         "  - {op: swiglu, in: [h, wup, wup], out: f}\n"
-        "  - {op: linear, in: [f, wdown], residual: d, out: x}\n"
+        "  - {op: linear, in: [f, wdown], residual: x, out: x}\n"
         "  - {op: rmsnorm, in: [x, final]",
     ).replace(
         "  final:",
@@ -96,7 +96,7 @@ def test_the_other_operators() -> None:
         Linear("wdown", -1, "f", "wdown", "d"),
         Add("add", -1, "d", "x", "x"),
         SwiGlu("swiglu", -1, "h", "wup", "wup", "f"),
-        Linear("wdown_2", -1, "f", "wdown", "x", None, "d"),
+        Linear("wdown_2", -1, "f", "wdown", "x", None, "x"),
         RmsNorm("final_2", -1, "x", "final", "h", 1e-5),
     ]
     types = {name: (graph.by_name[name].shape, graph.by_name[name].dtype) for name in "gufd"}
@@ -110,8 +110,9 @@ def test_the_other_operators() -> None:
 
 def test_attention_in_full() -> None:
     op = (
-        "{op: attention, in: qkv, heads: 2 * kv_heads, kv_heads: 2, head: head, q_norm: qn, k_norm: kn, eps: 1e-6, "
-        "scale: 0.5, rope: {theta: 500000, scaling: {type: llama3, factor: 32, low_freq_factor: 1, "
+        "{op: attention, in: qkv, heads: 2 * kv_heads, kv_heads: 2, head: head, "
+        "q_norm: qn, k_norm: kn, eps: 1e-6, scale: 0.5, "
+        "rope: {theta: 500000, scaling: {type: llama3, factor: 32, low_freq_factor: 1, "
         "high_freq_factor: 4, original_context: 8192}}, out: a}"
     )
     text = BASE.replace("{op: attention, in: qkv, rope: {theta: 10000}, out: a}", op).replace(

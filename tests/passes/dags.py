@@ -1,4 +1,4 @@
-"""Small tGraphs as text: pairs as `a -> b c`, events as `a b => c d`. Tasks are letters, in topological order."""
+"""Small tGraphs as text: pairs `a -> b c`, events `a b => c d`; tasks are letters in topological order."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def text(tgraph: TGraph) -> list[str]:
     """The events of a graph as text. Empty tasks are numbered from 1 as e1, e2, ..."""
     empty = np.cumsum(tgraph.tasks.op == EMPTY)
     names = [
-        f"e{empty[i]}" if op == EMPTY else tgraph.op_names[op] for i, op in enumerate(tgraph.tasks.op.tolist())
+        f"e{empty[i]}" if op == EMPTY else tgraph.op_names[op]
+        for i, op in enumerate(tgraph.tasks.op.tolist())
     ]
     return [
         f"{'start' if e == START_EVENT else ' '.join(names[t] for t in event.producers)} => "

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,7 +19,9 @@ def listing(model: Model) -> dict[str, list[str]]:
     tgraph = decompose(build(model))
     result: dict[str, list[str]] = {}
     for i, op in enumerate(tgraph.tasks.op.tolist()):
-        result.setdefault(tgraph.op_names[op], []).append(tgraph.describe(i).removeprefix(tgraph.op_names[op]))
+        result.setdefault(tgraph.op_names[op], []).append(
+            tgraph.describe(i).removeprefix(tgraph.op_names[op])
+        )
     return result
 
 
@@ -45,10 +48,12 @@ def test_the_chosen_width_is_the_best_of_all(model: Model, workers: int) -> None
             continue
         weight = graph.by_name[op.weight]
         n, column_bytes = weight.rows, weight.stride * 2
-        allowed = [w for w in range(8, MAX_COLUMNS + 1, 8) if not op.name.endswith("qkv") or model.head % w == 0]
+        allowed = [
+            w for w in range(8, MAX_COLUMNS + 1, 8) if not op.name.endswith("qkv") or model.head % w == 0
+        ]
 
         def time(width: int, n: int = n, column_bytes: int = column_bytes) -> int:
-            rounds = -(-(-(-n // width)) // workers)
+            rounds = math.ceil(math.ceil(n / width) / workers)
             return rounds * (min(width, n) * column_bytes + TASK_OVERHEAD)
 
         tiles = choose_tiles(op, graph)
@@ -73,7 +78,9 @@ class Leaky(Linear):
     widen: ClassVar[int]
 
     def writes(self, tiles: Tiles, graph: Graph) -> Access:
-        return token_rows(graph, self.out, columns=Span(tiles.begin + self.move, tiles.end + self.move + self.widen))
+        return token_rows(
+            graph, self.out, columns=Span(tiles.begin + self.move, tiles.end + self.move + self.widen)
+        )
 
 
 @pytest.mark.parametrize(

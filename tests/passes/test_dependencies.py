@@ -39,7 +39,10 @@ def test_read_after_write() -> None:
     lines = listing(dependencies(graph, decompose(graph)))
     # A norm reads its row, a linear layer all rows.
     assert "embed[0:1] -> layers.0.attn_norm[0:1]" in lines
-    assert "layers.0.attn_norm[1:2] -> " + " ".join(f"layers.0.qkv[{i}:{i + 8}]" for i in range(0, 64, 8)) in lines
+    assert (
+        "layers.0.attn_norm[1:2] -> " + " ".join(f"layers.0.qkv[{i}:{i + 8}]" for i in range(0, 64, 8))
+        in lines
+    )
     # Q heads 0 and 1, K head 0 and V head 0 belong to KV head 0; the rest to KV head 1.
     for column, kv_head in ((0, 0), (8, 0), (16, 1), (24, 1), (32, 0), (40, 1), (48, 0), (56, 1)):
         part = f"/{kv_head}" if kv_head else ""
@@ -129,7 +132,10 @@ def test_the_order_is_that_of_a_search_through_all_elements(model: Model) -> Non
     def conflict(first: int, second: int) -> bool:
         (r1, w1), (r2, w2) = touched[first], touched[second]
         return any(
-            not a[tensor].isdisjoint(b[tensor]) for a, b in ((w1, r2), (r1, w2), (w1, w2)) for tensor in a if tensor in b
+            not a[tensor].isdisjoint(b[tensor])
+            for a, b in ((w1, r2), (r1, w2), (w1, w2))
+            for tensor in a
+            if tensor in b
         )
 
     count = len(t)
@@ -143,7 +149,8 @@ def test_the_order_is_that_of_a_search_through_all_elements(model: Model) -> Non
     for block in tgraph.pairs:
         rows, columns = block.mask.shape
         got[
-            block.first_producer : block.first_producer + rows, block.first_consumer : block.first_consumer + columns
+            block.first_producer : block.first_producer + rows,
+            block.first_consumer : block.first_consumer + columns,
         ] |= block.mask
     assert (closure(got) == closure(expected)).all()
     # And nowhere else: each pair is a conflict of its own, or ends the step.
@@ -165,11 +172,15 @@ def test_tasks_of_one_operator_must_not_meet() -> None:
     weight = Tensor("square", (40, 40), DType.BF16, Space.WEIGHT)
     ops = (*graph.ops[:2], Linear("bad", 0, "h", "square", "h"), *graph.ops[2:])
     graph = replace(graph, ops=ops, tensors=(*graph.tensors, weight))
-    with pytest.raises(CompileError, match=r"bad: task \[0:16\]/0 writes what task \[16:32\]/0 of it reads in `h`"):
+    with pytest.raises(
+        CompileError, match=r"bad: task \[0:16\]/0 writes what task \[16:32\]/0 of it reads in `h`"
+    ):
         dependencies(graph, decompose(graph))
 
 
 def test_a_buffer_must_be_written_before_it_is_read() -> None:
     graph = build(TINY)
-    with pytest.raises(CompileError, match=r"layers\.0\.attn_norm reads `x` before any operator has written it"):
+    with pytest.raises(
+        CompileError, match=r"layers\.0\.attn_norm reads `x` before any operator has written it"
+    ):
         dependencies(replace(graph, ops=graph.ops[1:]), decompose(replace(graph, ops=graph.ops[1:])))

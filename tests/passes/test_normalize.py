@@ -51,7 +51,9 @@ def test_any_dag_keeps_its_order(mask: BoolArray) -> None:
 @given(dags(8))
 def test_joins_as_well_as_forks(mask: BoolArray) -> None:
     """One event a pair, before any fusion: tasks then have many events on both sides."""
-    edges = [f"{chr(97 + p)} => {chr(97 + c)}" for p in range(len(mask)) for c in range(len(mask)) if mask[p, c]]
+    edges = [
+        f"{chr(97 + p)} => {chr(97 + c)}" for p in range(len(mask)) for c in range(len(mask)) if mask[p, c]
+    ]
     sources = [chr(97 + t) for t in range(len(mask)) if not mask[:, t].any()]
     before = events("; ".join(["start => " + " ".join(sources), *edges]))
     normal = normalize(before)

@@ -18,7 +18,11 @@ from tests.graphs import TINY, Model, build
 from tests.passes.dags import events
 
 SMALL = replace(TINY, layers=1, rows=3, workers=2)
-MODELS = {"fused": SMALL, "separate": replace(SMALL, fused=False), "multi_head": replace(SMALL, kv_heads=4, batch=1)}
+MODELS = {
+    "fused": SMALL,
+    "separate": replace(SMALL, fused=False),
+    "multi_head": replace(SMALL, kv_heads=4, batch=1),
+}
 
 
 def compiled(model: Model) -> TGraph:
@@ -67,7 +71,7 @@ def test_every_single_trigger_that_is_taken_away_is_found(name: str) -> None:
             moved = with_event(less, ends, Event(plus(end.producers, task), end.consumers))
             text = "; ".join(problems(moved))
             assert tgraph.describe(task) in text or "never opens" in text, (text, tgraph.describe(task))
-    assert count > 50
+    assert count > 30
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -80,11 +84,10 @@ def test_every_single_wait_that_is_moved_earlier_is_found(name: str) -> None:
             less = with_event(tgraph, e, Event(event.producers, without(event.consumers, task)))
             start = less.events[START_EVENT]
             moved = with_event(less, START_EVENT, Event(start.producers, plus(start.consumers, task)))
-            text = "; ".join(problems(moved))
             if len(event.consumers) == 1:
-                assert text == f"event {e} releases no task"
-            else:
-                assert f"must come before {tgraph.describe(task)}," in text
+                assert problems(moved) == [f"event {e} releases no task"]
+                moved = replace(moved, events=tuple(x for i, x in enumerate(moved.events) if i != e))
+            assert any(f"must come before {tgraph.describe(task)}," in p for p in problems(moved))
 
 
 def test_a_pair_that_no_event_orders_names_both_tasks() -> None:

@@ -9,9 +9,16 @@ import pytest
 
 from kgen.ir.attention import Rope
 from kgen.ir.machine import Finish, Request
-from kgen.passes.pipeline import compile_graph
-from kgen.plan.interp import InterpError, Interpreter
-from tests.graphs import TINY, Model, build
+from kgen.passes.linearize import linearize
+from kgen.passes.pipeline import CompileError, compile_graph
+from kgen.passes.place import place
+from kgen.passes.select_tasks import select_tasks
+from kgen.passes.verify import Stage, verify
+from kgen.plan.build import build_plan
+from kgen.plan.interp import InterpError, Interpreter, Result
+from kgen.plan.plan import START_EVENT
+from kgen.tgraph.tgraph import Event
+from tests.graphs import TINY, Model, build, with_forks
 from tests.reference import forward, random_weights
 
 MODELS = {
@@ -110,9 +117,73 @@ def test_a_stop_token_ends_a_sequence_and_the_others_go_on() -> None:
     assert result.sequences[1].tokens == free.sequences[1].tokens
 
 
+def test_a_plan_with_empty_tasks() -> None:
+    """Doubling x behind the first norm is doubling the embedding, but for that norm's eps and the logits."""
+    m = replace(TINY, layers=1, rows=3)
+    graph = with_forks(m)
+    weights = random_weights(graph, seed=6)
+    interpreter = Interpreter(compile_graph(graph).plan, weights)
+    assert any(v.kind == "empty" for v in interpreter.plan.variants)
+    (prompt,) = prompts(m, [4])
+    results = [interpreter.generate([Request(tuple(prompt), 2)], np.random.default_rng(s)) for s in range(6)]
+    for other in results[1:]:
+        np.testing.assert_array_equal(other.logits, results[0].logits)
+    doubled = {**weights, "embed": 2 * weights["embed"], "lm_head": weights["embed"]}
+    text = prompt + results[0].sequences[0].tokens[:-1]
+    expected = forward(replace(m, tied=False), doubled, text)
+    np.testing.assert_allclose(results[0].logits[0], expected[-1], atol=0.01 * np.abs(expected).max())
+
+
+def test_a_seed_draws_the_same_tokens_in_every_order() -> None:
+    graph = build(TINY)
+    interpreter = Interpreter(compile_graph(graph).plan, random_weights(graph, seed=8))
+    (prompt,) = prompts(TINY, [6])
+
+    def draw(seed: int, order: int) -> list[int]:
+        request = Request(tuple(prompt), 8, temperature=2.0, top_k=40, top_p=0.95, seed=seed)
+        return interpreter.generate([request], np.random.default_rng(order)).sequences[0].tokens
+
+    assert draw(1, 0) == draw(1, 1) == draw(1, 2)
+    assert draw(1, 0) != draw(2, 0)
+
+
 @pytest.mark.parametrize("prompt_and_new", [(0, 1), (3, 0), (40, 10)])
 def test_requests_that_do_not_fit_are_refused(prompt_and_new: tuple[int, int]) -> None:
     interpreter = Interpreter(compile_graph(build(TINY)).plan, random_weights(build(TINY), seed=0))
     prompt, new = prompt_and_new
     with pytest.raises(InterpError, match="context of 48"):
         interpreter.generate([Request((1,) * prompt, new)], np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("model", [TINY, replace(TINY, fused=False)], ids=["fused", "separate"])
+def test_without_one_event_the_result_is_wrong_or_the_step_does_not_end(model: Model) -> None:
+    m = replace(model, layers=1, rows=3)
+    graph = build(m)
+    weights = random_weights(graph, seed=5)
+    complete = compile_graph(graph)
+    request = [Request(tuple(p), 3) for p in prompts(m, [4, 2])]
+    expected = Interpreter(complete.plan, weights).generate(request, np.random.default_rng(0))
+    tgraph = complete.tgraph
+    for e, event in enumerate(tgraph.events):
+        if e == START_EVENT:
+            continue
+        # What the event released is now free to run at once.
+        start = tgraph.events[START_EVENT]
+        free = Event(start.producers, tuple(sorted((*start.consumers, *event.consumers))))
+        others = [
+            Event(x.producers, x.consumers) for i, x in enumerate(tgraph.events) if i not in (START_EVENT, e)
+        ]
+        broken = replace(tgraph, events=(free, *others))
+        with pytest.raises(CompileError):
+            verify(broken, Stage.NORMALIZED)
+        broken = place(graph, linearize(broken))
+        interpreter = Interpreter(build_plan(graph, broken, select_tasks(graph, broken)), weights)
+        assert any(goes_wrong(interpreter, request, expected, seed) for seed in range(30)), f"event {e}"
+
+
+def goes_wrong(interpreter: Interpreter, requests: list[Request], expected: Result, seed: int) -> bool:
+    try:
+        result = interpreter.generate(requests, np.random.default_rng(seed))
+    except InterpError:
+        return True
+    return not np.array_equal(result.logits, expected.logits)

@@ -53,6 +53,7 @@ SCALARS = [
     ("!!float 12", 12.0),
     ("!!int 0x10", 16),
     ("=", "="),
+    ('"\\ud83d\\ude00"', "\U0001f600"),
 ]
 
 
@@ -132,6 +133,8 @@ SYNTAX = {
     "tag of a mapping": ("a: «!thing {b: 1}»\n", "the tag '!thing' is not supported"),
     "bad integer": ("a: «!!int x1»\n", "'x1' is not a YAML 1.2 int"),
     "very long number": (f"a: «{'9' * 5000}»\n", "this number is too long"),
+    "half a character": ('a: «"\\ud83d"»\n', "an escape is half of a character"),
+    "half a character in a key": ('«"\\ud83d"»: 1\n', "an escape is half of a character"),
     "control character": ("a: b\nc: «\x07»d\n", "the character U+0007 is not allowed in YAML"),
     "too deep": (f"a: {'[' * 49}«[»[{']' * 50}\n", "collections are nested too deeply"),
     "percent": (

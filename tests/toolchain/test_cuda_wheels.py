@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kgen.toolchain import find
 from kgen.toolchain.cuda_wheels import provide_root
 
 PARTS = {
@@ -96,32 +95,3 @@ def test_makers_at_once_agree(cuda13: Path, tmp_path: Path) -> None:
     assert [maker.returncode for maker in makers] == [0] * 4
     assert len(answers) == 1
     assert len(os.listdir(tmp_path / "cache")) == 1
-
-
-def test_nvcc_from_the_wheels_comes_last(
-    cuda13: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(find.sysconfig, "get_path", lambda _: str(cuda13))
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.delenv("CUDACXX", raising=False)
-    monkeypatch.setattr(find, "_SYSTEM_CUDA", tmp_path / "system" / "nvcc")
-    wheel = find.find_nvcc()
-    assert wheel is not None
-    assert (wheel.origin, wheel.version) == ("kgen[cuda] wheels", "13.0.88")
-
-    places = {"system": tmp_path / "system", "PATH": tmp_path / "bin", "CUDACXX": tmp_path / "chosen"}
-    for origin, folder in places.items():
-        folder.mkdir()
-        (folder / "nvcc").write_text("#!/bin/sh\n")
-        (folder / "nvcc").chmod(0o755)
-        if origin == "CUDACXX":
-            monkeypatch.setenv("CUDACXX", str(folder / "nvcc"))
-        found = find.find_nvcc()
-        assert found is not None
-        assert (found.origin, found.path) == (origin, folder / "nvcc")
-
-
-def test_cudacxx_that_does_not_exist_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDACXX", str(tmp_path / "nvcc"))
-    assert find.find_nvcc() is None

@@ -9,6 +9,7 @@ from gguf import GGMLQuantizationType as Type
 from gguf import GGUFWriter, quantize
 
 from kgen.weights.checkpoint import WeightsError
+from kgen.weights.gguf_names import hf_name
 from kgen.weights.match import rope_factors
 from kgen.weights.pack import pack_weights
 
@@ -191,3 +192,19 @@ def test_what_cannot_be_packed_is_refused(project, tmp_path):
     (tmp_path / "no.gguf").write_bytes(b"GGML" + bytes(100))
     with pytest.raises(WeightsError, match="not a GGUF file"):
         pack_weights(project.path, tmp_path / "no.gguf", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("blk.27.attn_q_norm.weight", "model.layers.27.self_attn.q_norm.weight"),
+        ("blk.0.attn_k_norm.weight", "model.layers.0.self_attn.k_norm.weight"),
+        ("output.weight", "lm_head.weight"),
+        ("blk.3.ffn_gate_inp.weight", "blk.3.ffn_gate_inp.weight"),
+        ("attn_q.weight", "attn_q.weight"),
+        ("blk.1.output_norm.weight", "blk.1.output_norm.weight"),
+    ],
+)
+def test_names_outside_the_tiny_model(name, expected):
+    """Names that are not known stay as they are, so that an error can show them."""
+    assert hf_name(name) == expected

@@ -96,9 +96,7 @@ def measure(model: Any, batch: int, length: int, tokens: int, repeats: int) -> d
 
 def print_table(name: str, model: Any, rows: list[dict[str, float]]) -> None:
     print(f"{name} on {'GPU' if model.info.cuda else 'host'}, {model.info.workers} workers")
-    print(
-        f"{'batch':>6} {'prompt':>7} {'first token ms':>15} {'step ms':>9} {'tokens/s':>10} {'weights GB/s':>13}"
-    )
+    print(" batch  prompt  first token ms   step ms   tokens/s  weights GB/s")
     for row in rows:
         print(
             f"{row['batch']:6} {row['prompt']:7} {row['first_token_ms']:15.3f} {row['step_ms']:9.3f} "

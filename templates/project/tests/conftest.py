@@ -1,6 +1,6 @@
 """Finds the library and makes what the tests share: a random weight file, a model on it, the reference.
 
-{NAME}_LIBRARY names the library (else the first build in build/cuda, build/host, build/host-tsan);
+{NAME}_LIBRARY names the library (else build/cuda where there is a driver, else build/host);
 {NAME}_TEST_MAX_MB is the largest weight file to make, in MB: tests that need a larger one are skipped.
 """
 
@@ -15,6 +15,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
+if "tsan" in os.environ.get("LD_PRELOAD", ""):
+    # NumPy's own threads are not instrumented, so that what they do would look like races.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 _TESTS = Path(__file__).resolve().parent
 sys.path[:0] = [str(_TESTS.parent / "python"), str(_TESTS)]
@@ -51,7 +55,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     limit = float(os.environ.get(f"{_VARIABLES}_TEST_MAX_MB", _DEFAULT_MAX_MB))
     megabytes = MODEL["weight_bytes"] / 1e6
     if megabytes > limit:
-        pytest.skip(f"weights of {megabytes:.0f} MB exceed {_VARIABLES}_TEST_MAX_MB={limit:.0f}")
+        pytest.skip(f"weights of {megabytes:.1f} MB exceed {_VARIABLES}_TEST_MAX_MB={limit:g}")
     path = tmp_path_factory.mktemp("weights") / "random.weights"
     write_random(MODEL, path)
     return path

@@ -20,7 +20,6 @@ struct LinearVariant {
 
 // Rounding of an fp32 sum of k products: far below what a wrong element would do.
 inline double sum_tolerance(double magnitude) { return 4e-6 * magnitude + 1e-6; }
-inline double bf16_tolerance(double reference) { return std::fabs(reference) / 256; }
 
 struct Dot {
     double value = 0, magnitude = 0;
@@ -35,10 +34,6 @@ inline Dot dot(Matrix<pk::tile::bf16>& a, std::uint32_t row_a, Matrix<pk::tile::
     }
     return result;
 }
-
-struct Range {
-    std::uint32_t begin, end;
-};
 
 template <int N, int K, bool Bias, bool Residual>
 void linear_case(Suite& suite, std::uint32_t rows, Range range, bool in_place = false) {

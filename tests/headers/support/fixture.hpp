@@ -11,10 +11,10 @@ namespace testing {
 
 #if PK_CUDA
 template <class TaskType>
-__global__ void __launch_bounds__(mpk::worker_threads) run_task(const __grid_constant__ mpk::Machine m,
-                                                                const __grid_constant__ mpk::TaskSlot slot) {
+__global__ void __launch_bounds__(mpk::worker_threads, 1)
+    run_task(const __grid_constant__ mpk::Machine m, const __grid_constant__ mpk::TaskSlot slot, std::uint32_t bytes) {
     extern __shared__ __align__(128) unsigned char scratch[];
-    for (std::uint32_t i = threadIdx.x; i < TaskType::scratch_bytes; i += blockDim.x) scratch[i] = 0xff;
+    for (std::uint32_t i = threadIdx.x; i < bytes; i += blockDim.x) scratch[i] = 0xff;
     __syncthreads();
     mpk::Context context{m, slot.task, slot.op, slot.operands, scratch};
     TaskType::run(context);
@@ -41,7 +41,7 @@ class Fixture {
           count(batch),
           finish(batch),
           tokens(std::size_t{batch} * context, -7),
-          logprobs(std::size_t{batch} * context, poison) {
+          logprobs(std::size_t{batch} * (context + 1), poison) {
         m.step = {row_count.data(), live.data(),    sequence.data(),   position.data(),
                   first_row.data(), rows_of.data(), sample_row.data(), logprob.data()};
         m.sequences = sequences.data();
@@ -88,7 +88,7 @@ class Fixture {
         constexpr std::uint32_t bytes = TaskType::scratch_bytes;
         require(cudaFuncSetAttribute(run_task<TaskType>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                 "shared memory");
-        run_task<TaskType><<<1, mpk::worker_threads, bytes>>>(m, slot);
+        run_task<TaskType><<<1, mpk::worker_threads, bytes>>>(m, slot, bytes);
         require(cudaGetLastError(), "launch");
         require(cudaDeviceSynchronize(), "task");
 #else

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdio>
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <utility>

@@ -47,4 +47,11 @@ class Worst {
     std::string first_;
 };
 
+// One rounding to bf16.
+inline double bf16_tolerance(double reference) { return std::fabs(reference) / 256; }
+
+struct Range {
+    std::uint32_t begin, end;
+};
+
 }  // namespace testing

@@ -11,8 +11,8 @@
 
 namespace mpk::engine {
 
-// The parts of the block, as pointers into it. The same block on the host (its image) and on the device has the
-// same layout, so the pointers of one are those of the other moved by the difference of the bases.
+// The parts of the block, as pointers into it. The same block on the host (its image) and on the device has
+// the same layout, so the pointers of one are those of the other moved by the difference of the bases.
 struct CallState {
     std::uint32_t* counters;
     Queue queue;
@@ -20,8 +20,8 @@ struct CallState {
     Step step;
     Sequence* sequences;
     std::uint32_t* page_table;
-    std::int32_t* tokens;   // the tensor `tokens` of the plan
-    std::int32_t* prompts;  // last, so that a copy may leave out the prompts of sequences not in use
+    std::int32_t* tokens;     // the tensor `tokens` of the plan
+    std::int32_t* prompts;    // last, so that a copy may leave out the prompts of sequences not in use
     std::size_t fixed_bytes;  // up to the prompts
     std::size_t bytes;
 
@@ -47,7 +47,8 @@ struct CallState {
         state.step.sampled_logprob = carver.take<float>(plan.batch);
         state.sequences = carver.take<Sequence>(plan.batch);
         state.page_table = carver.take<std::uint32_t>(std::size_t{plan.batch} * pages_per_sequence(plan));
-        state.tokens = carver.take<std::int32_t>(plan.tensors[plan.tokens].rows * plan.tensors[plan.tokens].stride);
+        state.tokens =
+            carver.take<std::int32_t>(plan.tensors[plan.tokens].rows * plan.tensors[plan.tokens].stride);
         state.prompts = carver.take<std::int32_t>(0);
         state.fixed_bytes = carver.at - reinterpret_cast<std::uintptr_t>(base);
         state.bytes = state.fixed_bytes + prompt_bytes(plan, plan.batch);

@@ -34,23 +34,27 @@ public:
     static constexpr bool is_cuda = true;
 
     // The device is the current one. workers 0: one per SM.
-    CudaBackend(std::int32_t device, std::uint32_t workers) : device_(device), report_(sizeof(Report), "a report") {
+    CudaBackend(std::int32_t device, std::uint32_t workers)
+        : device_(device), report_(sizeof(Report), "a report") {
         const std::uint32_t most = co_resident_workers();
         workers_ = workers == 0 ? std::min(most, attribute(cudaDevAttrMultiProcessorCount)) : workers;
         if (workers_ > most) {
-            fail(Status::invalid_argument, "options.workers is ", workers_, ", expected 0 (one per SM) to ", most,
-                 ", the blocks that device ", device_, " can run at the same time");
+            fail(Status::invalid_argument, "options.workers is ", workers_, ", expected 0 (one per SM) to ",
+                 most, ", the blocks that device ", device_, " can run at the same time");
         }
     }
 
     std::int32_t device() const { return device_; }
     std::uint32_t workers() const { return workers_; }
 
-    Buffer allocate(std::size_t bytes, const char* purpose) const { return Buffer(bytes, purpose, copies_.get()); }
+    Buffer allocate(std::size_t bytes, const char* purpose) const {
+        return Buffer(bytes, purpose, copies_.get());
+    }
     OutputBuffer allocate_output(std::size_t bytes) const { return OutputBuffer(bytes, "results"); }
     void* worker_view(const OutputBuffer& buffer) const { return buffer.device_data(); }
     void upload(void* destination, const void* source, std::size_t bytes) const {
-        cuda_check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, copies_.get()), "copy tables");
+        cuda_check(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyHostToDevice, copies_.get()),
+                   "copy tables");
         copies_.synchronize();
     }
     void download(void* destination, const void* source, std::size_t bytes) const {
@@ -73,8 +77,8 @@ public:
             const std::size_t bytes = std::min(piece, file.size() - offset);
             cuda_check(cudaEventSynchronize(slot.sent.get()), "copy weights");
             file.read(offset, slot.memory.data(), bytes);
-            cuda_check(cudaMemcpyAsync(static_cast<std::byte*>(weights.data()) + offset, slot.memory.data(), bytes,
-                                       cudaMemcpyHostToDevice, copies_.get()),
+            cuda_check(cudaMemcpyAsync(static_cast<std::byte*>(weights.data()) + offset, slot.memory.data(),
+                                       bytes, cudaMemcpyHostToDevice, copies_.get()),
                        "copy weights");
             cuda_check(cudaEventRecord(slot.sent.get(), copies_.get()), "copy weights");
         }
@@ -89,8 +93,8 @@ public:
         return status == cudaStreamCaptureStatusActive;
     }
 
-    // Where the engine writes the state that a call starts from. A call that is captured keeps its own: a replay
-    // of the graph copies it again, whatever other calls were made in between.
+    // Where the engine writes the state that a call starts from. A call that is captured keeps its own: a
+    // replay of the graph copies it again, whatever other calls were made in between.
     void* begin_call(const CallState& live, bool captured) {
         if (!captured) {
             if (staging_.data() == nullptr) staging_ = PinnedBuffer(live.bytes, "a request");
@@ -100,8 +104,8 @@ public:
         return captured_.back().data();
     }
 
-    // Enqueue the copy of the start state from `image`, the clearing of the results' progress, the kernel and the copy of its
-    // report. Nothing waits for the device.
+    // Enqueue the copy of the start state from `image`, the clearing of the results' progress, the kernel and
+    // the copy of its report. Nothing waits for the device.
     void launch(Machine machine, const CallState& live, const void* image, std::size_t bytes, void* stream,
                 bool captured) {
         const auto s = static_cast<cudaStream_t>(stream);
@@ -118,7 +122,8 @@ public:
         cuda_check(launched, "launch the kernel");
         cuda_check(cudaMemcpyAsync(report_.data(), live.report, sizeof(Report), cudaMemcpyDeviceToHost, s),
                    "copy the report");
-        cuda_check(cudaEventRecordWithFlags(done_.get(), s, captured ? cudaEventRecordExternal : cudaEventRecordDefault),
+        cuda_check(cudaEventRecordWithFlags(done_.get(), s,
+                                            captured ? cudaEventRecordExternal : cudaEventRecordDefault),
                    "record the end of the call");
     }
 
@@ -140,7 +145,8 @@ private:
         return static_cast<std::uint32_t>(value);
     }
 
-    // Blocks that are certain to run at the same time. Workers wait for each other, so no more may be launched.
+    // Blocks that are certain to run at the same time. Workers wait for each other, so no more may be
+    // launched.
     std::uint32_t co_resident_workers() const {
         const auto kernel = reinterpret_cast<const void*>(run_workers<Program>);
         cudaFuncAttributes attributes = {};
@@ -148,8 +154,10 @@ private:
         if (found != cudaSuccess) {
             (void)cudaGetLastError();
             fail(Status::unsupported_device, "device ", device_, " has compute capability ",
-                 attribute(cudaDevAttrComputeCapabilityMajor), ".", attribute(cudaDevAttrComputeCapabilityMinor),
-                 ", for which this library was not compiled (CMAKE_CUDA_ARCHITECTURES): ", cudaGetErrorString(found));
+                 attribute(cudaDevAttrComputeCapabilityMajor), ".",
+                 attribute(cudaDevAttrComputeCapabilityMinor),
+                 ", for which this library was not compiled (CMAKE_CUDA_ARCHITECTURES): ",
+                 cudaGetErrorString(found));
         }
         if (attribute(cudaDevAttrCooperativeLaunch) == 0) {
             fail(Status::unsupported_device, "device ", device_, " has no cooperative launch");
@@ -157,13 +165,15 @@ private:
         const std::uint32_t room = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
         const std::size_t needed = Program::scratch_bytes + attributes.sharedSizeBytes;
         if (needed > room) {
-            fail(Status::unsupported_device, "a worker needs ", needed, " bytes of shared memory, device ", device_,
-                 " has ", room);
+            fail(Status::unsupported_device, "a worker needs ", needed, " bytes of shared memory, device ",
+                 device_, " has ", room);
         }
-        cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Program::scratch_bytes),
-                   "reserve shared memory");
+        cuda_check(
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Program::scratch_bytes),
+            "reserve shared memory");
         int per_sm = 0;
-        cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kernel, worker_threads, Program::scratch_bytes),
+        cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kernel, worker_threads,
+                                                                 Program::scratch_bytes),
                    "compute the occupancy");
         if (per_sm == 0) fail(Status::unsupported_device, "no worker fits on an SM of device ", device_);
         return static_cast<std::uint32_t>(per_sm) * attribute(cudaDevAttrMultiProcessorCount);

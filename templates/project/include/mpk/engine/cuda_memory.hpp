@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "mpk/engine/error.hpp"
@@ -17,12 +18,13 @@ inline void cuda_check(cudaError_t result, const char* what) {
     (void)cudaGetLastError();  // the caller of the library is told by status, not by the runtime's last error
     Status status = Status::cuda_error;
     if (result == cudaErrorMemoryAllocation) status = Status::out_of_memory;
-    if (result == cudaErrorNoDevice || result == cudaErrorInsufficientDriver) status = Status::unsupported_device;
+    if (result == cudaErrorNoDevice || result == cudaErrorInsufficientDriver)
+        status = Status::unsupported_device;
     fail(status, "CUDA cannot ", what, ": ", cudaGetErrorString(result), " (", cudaGetErrorName(result), ")");
 }
 
-// Makes a device current and puts the caller's back. Also lets the thread allocate while one of its streams is
-// being captured: what is allocated then is not part of the graph.
+// Makes a device current and puts the caller's back. Also lets the thread allocate while one of its streams
+// is being captured: what is allocated then is not part of the graph.
 class CudaScope {
 public:
     // device -1: the current one.
@@ -30,8 +32,8 @@ public:
         int count = 0;
         cuda_check(cudaGetDeviceCount(&count), "find a device");
         if (device < -1 || device >= count) {
-            fail(Status::invalid_argument, "options.device is ", device, ", expected -1 (the current one) to ",
-                 count - 1);
+            fail(Status::invalid_argument, "options.device is ", device,
+                 ", expected -1 (the current one) to ", count - 1);
         }
         cuda_check(cudaGetDevice(&caller_), "read the current device");
         device_ = device < 0 ? caller_ : device;
@@ -62,8 +64,8 @@ public:
             std::size_t free = 0;
             std::size_t total = 0;
             (void)cudaMemGetInfo(&free, &total);
-            fail(Status::out_of_memory, "cannot allocate ", bytes, " bytes of device memory for ", purpose, "; ",
-                 free, " of ", total, " bytes are free");
+            fail(Status::out_of_memory, "cannot allocate ", bytes, " bytes of device memory for ", purpose,
+                 "; ", free, " of ", total, " bytes are free");
         }
         const cudaError_t cleared = cudaMemsetAsync(data_, 0, bytes, stream);
         if (cleared != cudaSuccess) (void)cudaFree(data_);

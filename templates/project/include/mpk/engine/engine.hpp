@@ -1,4 +1,5 @@
-// A model: weights, KV cache, tables and results in memory, and the workers that run its plan. One call at a time.
+// A model: weights, KV cache, tables and results in memory, and the workers that run its plan. One call at a
+// time.
 #pragma once
 
 #include <cstddef>
@@ -104,8 +105,8 @@ public:
             const std::string name = "sequences[" + std::to_string(s) + "]";
             given.push_back(read_versioned<CSequence>(bytes + std::size_t{s} * pitch, name));
             if (given[s].struct_bytes != pitch) {
-                fail(Status::invalid_argument, name, ".struct_bytes is ", given[s].struct_bytes, ", expected ", pitch,
-                     " as in sequences[0]");
+                fail(Status::invalid_argument, name, ".struct_bytes is ", given[s].struct_bytes,
+                     ", expected ", pitch, " as in sequences[0]");
             }
             sequences.push_back(checked_sequence(given[s], name, plan_));
         }
@@ -120,7 +121,8 @@ public:
         deal_pages(plan_, sequences, machine_.kv.pages, image.page_table);
         for (std::uint32_t s = 0; s < count; ++s) {
             image.sequences[s] = sequences[s];
-            std::copy_n(given[s].prompt, given[s].prompt_length, image.prompts + std::size_t{s} * plan_.context);
+            std::copy_n(given[s].prompt, given[s].prompt_length,
+                        image.prompts + std::size_t{s} * plan_.context);
         }
         // The code that fills every other step fills the first one, on the image of the state.
         Machine start = machine_;
@@ -141,7 +143,8 @@ public:
     }
 
     // Tokens so far; may be called while a call runs.
-    Progress tokens(std::uint32_t sequence, std::uint32_t first, std::int32_t* tokens, std::uint32_t capacity) {
+    Progress tokens(std::uint32_t sequence, std::uint32_t first, std::int32_t* tokens,
+                    std::uint32_t capacity) {
         std::lock_guard lock(mutex_);
         check_sequence(sequence);
         if (capacity > 0) require_pointer(tokens, "tokens");
@@ -184,6 +187,7 @@ public:
         live_ = CallState::at(plan, state_.data());
         results_ = results_at(plan, result_buffer_.data());
         const void* weights = backend_.load_weights(file_, weights_);
+        file_.close();
         tables_ = Tables<Device>(plan, backend_, weights, arena_.data(), live_.tokens);
 
         live_.attach(machine_);
@@ -226,9 +230,9 @@ private:
         const Report report = backend_.report(live_);
         if (report.state == 0) return;
         fail(Status::timeout, "rank ", report.rank, " worker ", report.worker, " waited ",
-             machine_.timeout_ns / 1000000, " ms in step ", report.step, " for event ", report.event, " (task ",
-             report.task, ", operator ", op_name(report.op), "): expected its counter at ", report.expected,
-             " or more, saw ", report.seen);
+             machine_.timeout_ns / 1000000, " ms in step ", report.step, " for event ", report.event,
+             " (task ", report.task, ", operator ", op_name(report.op), "): expected its counter at ",
+             report.expected, " or more, saw ", report.seen);
     }
 
     std::string op_name(std::uint32_t op) const {
@@ -240,8 +244,8 @@ private:
     Device backend_;
     typename Device::Buffer weights_, arena_, kv_, state_;
     typename Device::OutputBuffer result_buffer_;
-    CallState live_ = {};   // where the workers read it
-    Output results_ = {};   // as the host sees it
+    CallState live_ = {};  // where the workers read it
+    Output results_ = {};  // as the host sees it
     Tables<Device> tables_;
     Machine machine_ = {};  // as the workers see it
     std::mutex mutex_;      // guards the state of calls: generate, and readers of results

@@ -1,5 +1,5 @@
-// How errors cross the C interface: inside, an Error is thrown; at the boundary guard() turns any exception into
-// a status and keeps its sentence for last_error() of the same thread.
+// How errors cross the C interface: inside, an Error is thrown; at the boundary guard() turns any exception
+// into a status and keeps its sentence for last_error() of the same thread.
 #pragma once
 
 #include <cstddef>

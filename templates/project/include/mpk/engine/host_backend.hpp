@@ -69,7 +69,8 @@ public:
     HostBackend(std::int32_t, std::uint32_t workers) : workers_(workers == 0 ? allowed_cores() : workers) {
         static constexpr std::uint32_t most = 4096;
         if (workers_ > most) {
-            fail(Status::invalid_argument, "options.workers is ", workers_, ", expected 0 (one per core) to ", most);
+            fail(Status::invalid_argument, "options.workers is ", workers_, ", expected 0 (one per core) to ",
+                 most);
         }
         scratch_ = HostBuffer(std::size_t{workers_} * scratch_stride, "scratch memory of the workers");
         threads_.reserve(workers_);
@@ -78,8 +79,8 @@ public:
                 threads_.emplace_back([this, worker](std::stop_token stop) { work(stop, worker); });
             }
         } catch (const std::system_error& error) {
-            fail(Status::out_of_memory, "cannot start ", workers_, " worker threads (options.workers): ",
-                 error.what());
+            fail(Status::out_of_memory, "cannot start ", workers_,
+                 " worker threads (options.workers): ", error.what());
         }
     }
 
@@ -101,7 +102,8 @@ public:
     const void* load_weights(WeightFile& file, Buffer&) const { return file.map(); }
 
     bool captures(void* stream) const {
-        if (stream != nullptr) fail(Status::invalid_argument, "stream is not NULL, but this library runs on the host");
+        if (stream != nullptr)
+            fail(Status::invalid_argument, "stream is not NULL, but this library runs on the host");
         return false;
     }
 

@@ -34,12 +34,14 @@ inline std::uint32_t cached_tokens(const Sequence& sequence) {
 inline void deal_pages(const Plan& plan, std::span<const Sequence> sequences, std::uint64_t pages,
                        std::uint32_t* table) {
     const std::uint32_t per_sequence = pages_per_sequence(plan);
-    const auto needed = [&](const Sequence& s) { return (cached_tokens(s) + plan.kv_page - 1) / plan.kv_page; };
+    const auto needed = [&](const Sequence& s) {
+        return (cached_tokens(s) + plan.kv_page - 1) / plan.kv_page;
+    };
     std::uint64_t total = 0;
     for (const Sequence& sequence : sequences) total += needed(sequence);
     if (total > pages) {
-        fail(Status::invalid_argument, "the sequences (prompt_length + max_new_tokens - 1 tokens each) need ", total,
-             " pages of ", plan.kv_page, " tokens, but the KV cache of this model has ", pages,
+        fail(Status::invalid_argument, "the sequences (prompt_length + max_new_tokens - 1 tokens each) need ",
+             total, " pages of ", plan.kv_page, " tokens, but the KV cache of this model has ", pages,
              "; create it with a larger kv_tokens or ask for less");
     }
     std::uint32_t next = 0;

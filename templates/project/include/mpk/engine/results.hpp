@@ -18,10 +18,13 @@ inline constexpr std::size_t results_progress_bytes(std::uint32_t batch) {
 }
 
 // Log-probabilities of one sequence: one a position, that of the token after a full context included.
-inline std::size_t logprobs_pitch(const Plan& plan) { return std::size_t{plan.context} + 1; }
+inline std::size_t logprobs_pitch(const Plan& plan) {
+    return std::size_t{plan.context} + 1;
+}
 
 inline std::size_t results_bytes(const Plan& plan) {
-    return results_progress_bytes(plan.batch) + std::size_t{plan.batch} * plan.context * sizeof(std::int32_t) +
+    return results_progress_bytes(plan.batch) +
+           std::size_t{plan.batch} * plan.context * sizeof(std::int32_t) +
            plan.batch * logprobs_pitch(plan) * sizeof(float);
 }
 
@@ -49,8 +52,9 @@ struct Progress {
     std::uint32_t finish;
 };
 
-// Copy the tokens of sequence `s` from `first` on. A worker writes a token, releases the count that includes it,
-// and last releases `finish`; reading `finish` before the count means that no token is missed once it is set.
+// Copy the tokens of sequence `s` from `first` on. A worker writes a token, releases the count that includes
+// it, and last releases `finish`; reading `finish` before the count means that no token is missed once it is
+// set.
 inline Progress copy_tokens(const Plan& plan, const Output& output, std::uint32_t s, std::uint32_t first,
                             std::int32_t* tokens, std::uint32_t capacity) {
     const std::uint32_t finish = std::atomic_ref(output.finish[s]).load(std::memory_order_acquire);

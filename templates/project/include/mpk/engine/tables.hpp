@@ -1,5 +1,5 @@
-// The plan's tables where the workers read them: tasks after expansion, the list of each worker, and the address
-// of every tensor.
+// The plan's tables where the workers read them: tasks after expansion, the list of each worker, and the
+// address of every tensor.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ class Tables {
 public:
     Tables() = default;
 
-    // `tokens` is where the tensor of that name lies; the others lie at their offset from `weights` and `arena`.
+    // `tokens` is where the tensor of that name lies; the others lie at their offset from `weights` and
+    // `arena`.
     Tables(const Plan& plan, const Backend& backend, const void* weights, void* arena, void* tokens)
         : addresses_(tensor_addresses(plan, weights, arena, tokens)) {
         const TaskList list = make_task_list(plan, backend.workers());
@@ -44,7 +45,8 @@ public:
 private:
     using Buffer = typename Backend::Buffer;
 
-    static std::vector<void*> tensor_addresses(const Plan& plan, const void* weights, void* arena, void* tokens) {
+    static std::vector<void*> tensor_addresses(const Plan& plan, const void* weights, void* arena,
+                                               void* tokens) {
         std::vector<void*> addresses;
         for (std::uint32_t i = 0; i < plan.tensor_count; ++i) {
             const TensorDesc& tensor = plan.tensors[i];

@@ -1,4 +1,5 @@
-// The packed weight file: 4096 bytes of header that name the plan, then the weights as the plan lays them out.
+// The packed weight file: 4096 bytes of header that name the plan, then the weights as the plan lays them
+// out.
 #pragma once
 
 #include <fcntl.h>
@@ -54,7 +55,13 @@ public:
 
     ~WeightFile() {
         if (mapping_ != nullptr) ::munmap(mapping_, weight_header_bytes + data_bytes_);
-        ::close(descriptor_);
+        close();
+    }
+
+    // Give the descriptor back; what map() returned stays valid.
+    void close() {
+        if (descriptor_ >= 0) ::close(descriptor_);
+        descriptor_ = -1;
     }
 
     std::uint64_t size() const { return data_bytes_; }
@@ -62,7 +69,8 @@ public:
     // The weights in place, shared with every other process that maps the file; valid as long as this object.
     const std::byte* map() {
         if (mapping_ == nullptr) {
-            void* mapping = ::mmap(nullptr, weight_header_bytes + data_bytes_, PROT_READ, MAP_SHARED, descriptor_, 0);
+            void* mapping =
+                ::mmap(nullptr, weight_header_bytes + data_bytes_, PROT_READ, MAP_SHARED, descriptor_, 0);
             if (mapping == MAP_FAILED) {
                 fail(Status::io_error, "cannot map weight file '", path_, "': ", std::strerror(errno));
             }
@@ -83,7 +91,8 @@ private:
         if (::fstat(descriptor_, &status) != 0) {
             fail(Status::io_error, "cannot read weight file '", path_, "': ", std::strerror(errno));
         }
-        if (!S_ISREG(status.st_mode)) fail(Status::io_error, "weight file '", path_, "' is not a regular file");
+        if (!S_ISREG(status.st_mode))
+            fail(Status::io_error, "weight file '", path_, "' is not a regular file");
         const auto size = static_cast<std::uint64_t>(status.st_size);
         WeightHeader header = {};
         if (size < sizeof header) {
@@ -92,16 +101,18 @@ private:
         }
         read_at(0, &header, sizeof header);
         if (std::memcmp(header.magic, weight_magic, sizeof header.magic) != 0) {
-            fail(Status::wrong_weights, "'", path_, "' is not a packed weight file; make one with: kgen pack");
+            fail(Status::wrong_weights, "'", path_,
+                 "' is not a packed weight file; make one with: kgen pack");
         }
         const std::string packed_for(header.plan, strnlen(header.plan, sizeof header.plan));
         if (packed_for != plan.name || std::memcmp(header.digest, plan.digest, sizeof header.digest) != 0) {
-            fail(Status::wrong_weights, "weight file '", path_, "' was packed for plan '", packed_for, "' (digest ",
-                 hex(header.digest), "), this library is plan '", plan.name, "' (digest ", hex(plan.digest),
-                 "); pack it again with: kgen pack");
+            fail(Status::wrong_weights, "weight file '", path_, "' was packed for plan '", packed_for,
+                 "' (digest ", hex(header.digest), "), this library is plan '", plan.name, "' (digest ",
+                 hex(plan.digest), "); pack it again with: kgen pack");
         }
         const std::uint64_t expected = weight_header_bytes + plan.weight_bytes;
-        if (header.header_bytes != weight_header_bytes || header.data_bytes != plan.weight_bytes || size != expected) {
+        if (header.header_bytes != weight_header_bytes || header.data_bytes != plan.weight_bytes ||
+            size != expected) {
             fail(Status::wrong_weights, "weight file '", path_, "' has ", size, " bytes (header ",
                  header.header_bytes, ", data ", header.data_bytes, "), expected ", expected, " (header ",
                  weight_header_bytes, ", data ", plan.weight_bytes, "); it is damaged or truncated");

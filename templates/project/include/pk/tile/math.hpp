@@ -16,15 +16,15 @@ PK_DEVICE float exp(float x) { return ::expf(x); }
 
 #else
 
-// exp to 2 ulp: 2^n e^r with |r| <= ln(2) / 2. Below -87 it is 0, above 88 it is what 88 gives; NaN gives 0.
+// exp to 2 ulp: 2^n e^r with |r| <= ln(2) / 2. Below -87 it is 0, above 88 infinite; NaN gives 0.
 template <std::uint32_t N>
 Floats<N> exp(Floats<N> x) {
     using F = Floats<N>;
     using I = typename VectorOf<std::int32_t, N>::type;
     const F zero = {};
     const F lowest = zero - 87.0f, highest = zero + 88.0f;
-    const auto below = ~(x >= lowest);
-    const F clamped = below ? lowest : (x > highest ? highest : x);
+    const auto below = ~(x >= lowest), above = x > highest;
+    const F clamped = below ? lowest : (above ? highest : x);
     // Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low bits.
     const F shifter = zero + 12582912.0f;
     const F shifted = clamped * 1.44269504f + shifter;
@@ -39,7 +39,7 @@ Floats<N> exp(Floats<N> x) {
     p = p * r * r + r + 1.0f;
     const I scale = (reinterpret_cast<I>(shifted) - 0x4b400000 + 127) << 23;
     const F value = p * reinterpret_cast<F>(scale);
-    return below ? zero : value;
+    return below ? zero : (above ? zero + INFINITY : value);
 }
 
 inline float exp(float x) {

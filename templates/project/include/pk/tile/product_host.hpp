@@ -14,23 +14,16 @@ inline void multiply(const bf16* const (&x)[Rows], const bf16* const (&w)[Cols],
     Floats<lanes> sums[Rows][Cols] = {};
     for (std::uint32_t k = 0; k < padded(K); k += 2 * lanes) {
         Pairs<lanes> a[Rows];
-        PK_UNROLL
-        for (std::uint32_t r = 0; r < Rows; ++r) a[r] = load_pairs<lanes>(x[r] + k);
-        PK_UNROLL
-        for (std::uint32_t c = 0; c < Cols; ++c) {
+        unroll<Rows>([&](auto r) { a[r] = load_pairs<lanes>(x[r] + k); });
+        unroll<Cols>([&](auto c) {
             const Pairs<lanes> b = load_pairs<lanes>(w[c] + k);
-            PK_UNROLL
-            for (std::uint32_t r = 0; r < Rows; ++r) {
+            unroll<Rows>([&](auto r) {
                 sums[r][c] += a[r].even * b.even;
                 sums[r][c] += a[r].odd * b.odd;
-            }
-        }
+            });
+        });
     }
-    PK_UNROLL
-    for (std::uint32_t r = 0; r < Rows; ++r) {
-        PK_UNROLL
-        for (std::uint32_t c = 0; c < Cols; ++c) out[r][c] = sum<lanes>(sums[r][c]);
-    }
+    unroll<Rows>([&](auto r) { unroll<Cols>([&](auto c) { out[r][c] = sum<lanes>(sums[r][c]); }); });
 }
 
 // The rows [row, row + Rows) and columns [col, col + Cols) of a product.
@@ -70,6 +63,7 @@ inline void product(std::uint32_t rows, std::uint32_t cols, XRow x_row, WeightRo
     for (; col + block <= cols; col += block) {
         std::uint32_t row = 0;
         for (; row + 4 <= rows; row += 4) product_block<K, Matrices, 4, block>(row, col, x_row, weight_row, emit);
+        for (; row + 2 <= rows; row += 2) product_block<K, Matrices, 2, block>(row, col, x_row, weight_row, emit);
         for (; row < rows; ++row) product_block<K, Matrices, 1, block>(row, col, x_row, weight_row, emit);
     }
     for (; col < cols; ++col) {

@@ -3,8 +3,13 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "pk/tile/bf16.hpp"
+
+// Without AVX g++ notes that vectors passed by value changed their ABI once; here they never cross a library.
+#pragma GCC diagnostic ignored "-Wpsabi"
 
 namespace pk::tile {
 
@@ -13,6 +18,15 @@ inline constexpr std::uint32_t lanes = 16;
 #else
 inline constexpr std::uint32_t lanes = 8;
 #endif
+
+// body(integral_constant 0), .. body(integral_constant N - 1). With a loop and an index, an array of accumulators
+// would stay in memory; with constants it goes to registers.
+template <std::uint32_t N, class Body>
+[[gnu::always_inline]] inline void unroll(Body body) {
+    [&]<std::uint32_t... I>(std::integer_sequence<std::uint32_t, I...>) {
+        (body(std::integral_constant<std::uint32_t, I>{}), ...);
+    }(std::make_integer_sequence<std::uint32_t, N>{});
+}
 
 template <class T, std::uint32_t N>
 struct VectorOf {
@@ -58,16 +72,17 @@ Pairs<N> load_pairs(const bf16* p) {
     return {reinterpret_cast<Floats<N>>(words << 16), reinterpret_cast<Floats<N>>(words & 0xffff0000u)};
 }
 
-// Adds up halves: lane i + lane (i + N / 2), down to one.
+// Adds up halves: lane i + lane (i + N / 2), down to one. Shuffles, not copies through memory, so that the vector may
+// be an accumulator in a register.
 template <std::uint32_t N>
-float sum(Floats<N> v) {
+[[gnu::always_inline]] inline float sum(Floats<N> v) {
     if constexpr (N == 1) {
         return v[0];
     } else {
-        Floats<N / 2> low, high;
-        std::memcpy(&low, &v, sizeof low);
-        std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof high);
-        return sum<N / 2>(low + high);
+        return [&]<int... I>(std::integer_sequence<int, I...>) {
+            constexpr int half = N / 2;
+            return sum<N / 2>(__builtin_shufflevector(v, v, I...) + __builtin_shufflevector(v, v, (I + half)...));
+        }(std::make_integer_sequence<int, N / 2>{});
     }
 }
 

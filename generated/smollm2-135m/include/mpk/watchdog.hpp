@@ -1,0 +1,68 @@
+// Bounded waits: a wait without progress for Machine::timeout_ns writes the report, and every worker that
+// sees a report leaves.
+#pragma once
+
+#include "mpk/machine.hpp"
+#include "pk/platform/atomic.hpp"
+#include "pk/platform/clock.hpp"
+
+namespace mpk {
+
+// What a worker waits for.
+struct Wait {
+    std::uint32_t event, target, step;
+    std::uint32_t task;  // index of the task that is to run, no_task at the end of a step
+    std::uint32_t op;
+};
+
+inline constexpr std::uint32_t no_task = 0xffffffff;
+
+PK_DEVICE bool failed(const Machine& m) { return pk::load_relaxed(&m.report->state) != 0; }
+
+// The first to fail describes it; `state` is 2 once the other fields are complete (release).
+PK_DEVICE void report_timeout(const Machine& m, std::uint32_t worker, const Wait& wait, std::uint32_t seen) {
+    if (pk::compare_exchange_relaxed(&m.report->state, 0u, 1u) != 0) return;
+    Report& report = *m.report;
+    report.rank = m.rank;
+    report.worker = worker;
+    report.task = wait.task;
+    report.op = wait.op;
+    report.event = wait.event;
+    report.expected = wait.target;
+    report.seen = seen;
+    report.step = wait.step;
+    pk::store_release(&report.state, 2u);
+}
+
+// Measures the time since the counter last moved. The clock is read once in a while only.
+class Watchdog {
+  public:
+    PK_DEVICE explicit Watchdog(std::uint64_t timeout_ns) : timeout_(timeout_ns) {}
+
+    // After a poll that saw `counter`; true when the time is up.
+    PK_DEVICE bool expired(std::uint32_t counter) {
+        if (counter != seen_) {
+            seen_ = counter;
+            running_ = false;
+        }
+        if (++polls_ % clock_interval != 0) return false;
+        const std::uint64_t now = pk::now_ns();
+        if (!running_) {
+            running_ = true;
+            since_ = now;
+        }
+        return now - since_ > timeout_;
+    }
+
+    PK_DEVICE std::uint32_t polls() const { return polls_; }
+
+  private:
+    static constexpr std::uint32_t clock_interval = 64;
+    std::uint64_t timeout_;
+    std::uint64_t since_ = 0;
+    std::uint32_t seen_ = 0;
+    std::uint32_t polls_ = 0;
+    bool running_ = false;
+};
+
+}  // namespace mpk

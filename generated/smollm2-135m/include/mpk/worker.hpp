@@ -1,0 +1,163 @@
+// The life of a worker: its own tasks in their order, and whatever is in the queue while it has to wait.
+#pragma once
+
+#include "mpk/context.hpp"
+#include "mpk/event.hpp"
+#include "mpk/queue.hpp"
+#include "mpk/scheduler.hpp"
+#include "mpk/watchdog.hpp"
+#include "pk/platform/clock.hpp"
+
+namespace mpk {
+
+// What the leading warp tells the others of its block.
+struct WorkerBoard {
+    TaskSlot own;     // the next task of the worker's list
+    TaskSlot queued;  // a task from the queue
+    const TaskSlot* next;  // null: leave
+};
+
+namespace detail {
+
+// Copies a task and what it names. All lanes of the leading warp call.
+PK_DEVICE void fetch(const Machine& m, std::uint32_t task, TaskSlot& slot) {
+    static_assert(sizeof(Task) % 4 == 0 && alignof(Task) == 4 && sizeof(OpDesc) % 2 == 0);
+    const auto* task_words = reinterpret_cast<const std::uint32_t*>(m.tasks + task);
+    for (std::uint32_t i = pk::lane(); i < sizeof(Task) / 4; i += pk::warp_lanes) {
+        reinterpret_cast<std::uint32_t*>(&slot.task)[i] = task_words[i];
+    }
+    pk::sync_warp();
+    const auto* op_words = reinterpret_cast<const std::uint16_t*>(m.ops + slot.task.op);
+    for (std::uint32_t i = pk::lane(); i < sizeof(OpDesc) / 2; i += pk::warp_lanes) {
+        reinterpret_cast<std::uint16_t*>(&slot.op)[i] = op_words[i];
+    }
+    pk::sync_warp();
+    for (std::uint32_t i = pk::lane(); i < max_operands; i += pk::warp_lanes) {
+        slot.operands[i] = m.tensors[slot.op.operand[i]];
+    }
+    pk::sync_warp();
+}
+
+// One look at everything a waiting worker cares about.
+struct Poll {
+    std::uint32_t counter;
+    bool queued;
+    bool failed;
+};
+
+PK_DEVICE Poll poll(const Machine& m, std::uint32_t event) {
+#if PK_CUDA
+    // One load of three lanes costs one trip to L2. Acquire by the lane that reads the counter; the others
+    // join through the warp barrier in the shuffles and the block barrier that follows.
+    const std::uint32_t* word = &m.counters[event];
+    if (pk::lane() == 1) word = reinterpret_cast<const std::uint32_t*>(m.queue.ready);
+    if (pk::lane() == 2) word = &m.report->state;
+    const std::uint32_t value = pk::load_acquire(word);
+    return {pk::broadcast(value, 0), static_cast<std::int32_t>(pk::broadcast(value, 1)) > 0,
+            pk::broadcast(value, 2) != 0};
+#else
+    return {pk::load_acquire(&m.counters[event]), may_take(m.queue), failed(m)};
+#endif
+}
+
+enum class Outcome : std::uint8_t { open, queued, leave };
+
+// Waits until the event is open or there is a task in the queue, which it takes. All lanes of one warp call.
+PK_DEVICE Outcome wait_for(const Machine& m, std::uint32_t worker, const Wait& wait, std::uint32_t& task) {
+    for (Watchdog watchdog(m.timeout_ns);;) {
+        const Poll seen = poll(m, wait.event);
+        if (seen.failed) return Outcome::leave;
+        if (reached(seen.counter, wait.target)) return Outcome::open;
+        if (seen.queued) {
+            std::uint32_t taken = no_task;
+            if (pk::lane() == 0 && !take(m.queue, taken)) taken = no_task;
+            task = pk::broadcast(taken, 0);
+            if (task != no_task) return Outcome::queued;
+        }
+        // All lanes read the same clock within a warp only by luck: one decides.
+        bool late = false;
+        if (pk::lane() == 0) {
+            late = watchdog.expired(seen.counter);
+            if (late) report_timeout(m, worker, wait, seen.counter);
+        }
+        if (pk::ballot(late) != 0) return Outcome::leave;
+        pk::pause(watchdog.polls());
+    }
+}
+
+// Where a worker stands in its list.
+class Course {
+  public:
+    PK_DEVICE Course(const Machine& m, std::uint32_t worker)
+        : worker_(worker), begin_(m.list_begin[worker]), end_(m.list_begin[worker + 1]), at_(end_) {}
+
+    // The next task to run, or null to leave. All lanes of the leading warp call.
+    PK_DEVICE const TaskSlot* next(const Machine& m, WorkerBoard& board) {
+        for (;;) {
+            const bool between_steps = at_ == end_;
+            if (!between_steps && !fetched_) {
+                fetch(m, m.list[at_], board.own);
+                fetched_ = true;
+            }
+            Wait wait{start_event, 0, step_, no_task, no_task};
+            if (!between_steps) {
+                wait.event = board.own.task.wait;
+                wait.task = m.list[at_];
+                wait.op = board.own.task.op;
+            }
+            wait.target = target_of(m, wait.event, step_);
+            std::uint32_t task = no_task;
+            const Outcome outcome = wait_for(m, worker_, wait, task);
+            if (outcome == Outcome::leave) return nullptr;
+            if (outcome == Outcome::queued) {
+                fetch(m, task, board.queued);
+                return &board.queued;
+            }
+            if (!between_steps) {
+                fetched_ = false;
+                if (++at_ == end_) ++step_;
+                return &board.own;
+            }
+            // Relaxed: a worker without tasks may come so late that the step after is being prepared.
+            if (pk::load_relaxed(m.step.live) == 0) return nullptr;
+            at_ = begin_;
+            if (begin_ == end_) ++step_;
+        }
+    }
+
+  private:
+    std::uint32_t worker_, begin_, end_;
+    std::uint32_t at_;        // the end between two steps
+    std::uint32_t step_ = 0;  // of the task at `at_`, or the one that is to begin
+    bool fetched_ = false;
+};
+
+}  // namespace detail
+
+// Runs until no sequence is live or a wait has failed. All threads of a block call (GPU: worker_threads of
+// them, every block co-resident, `m` a __grid_constant__ parameter); on the host one thread does.
+// scratch: Program::scratch_bytes, 64-byte aligned; shared memory on a GPU.
+template <class Program>
+PK_DEVICE void worker_main(const Machine& m, std::uint32_t worker, void* scratch) {
+#if PK_CUDA
+    __shared__ WorkerBoard board;
+#else
+    WorkerBoard board;
+#endif
+    detail::Course course(m, worker);
+    for (;;) {
+        if (pk::warp() == 0) {
+            const TaskSlot* next = course.next(m, board);
+            if (pk::lane() == 0) board.next = next;
+        }
+        pk::sync_block();  // hands on what the leading warp acquired
+        const TaskSlot* slot = board.next;
+        if (slot == nullptr) return;
+        Context context{m, slot->task, slot->op, slot->operands, scratch};
+        Program::run(context);
+        pk::sync_block();  // the task's writes come before the trigger, and the board is free again
+        if (pk::warp() == 0) complete<Program>(m, slot->task);
+    }
+}
+
+}  // namespace mpk

@@ -1,0 +1,17 @@
+// Vector loads of global memory.
+#pragma once
+
+#include "pk/platform/platform.hpp"
+
+namespace pk::ptx {
+
+// 16 bytes that nothing writes while the kernel runs and that are read once: not kept in L1.
+__device__ __forceinline__ uint4 load_stream(const void* p) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(__cvta_generic_to_global(p)));
+    return v;
+}
+
+}  // namespace pk::ptx

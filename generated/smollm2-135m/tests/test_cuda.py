@@ -1,0 +1,107 @@
+"""What only a GPU has: streams, graphs and the current device. Uses the driver through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from prompts import random_prompt
+
+NON_BLOCKING = 1
+CAPTURE_GLOBAL = 0
+
+
+class Driver:
+    """The few driver functions that the tests need, checked."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL("libcuda.so.1")
+
+    def call(self, name: str, *arguments: Any) -> None:
+        result = self.library[name](*arguments)
+        assert result == 0, f"{name} returned {result}"
+
+    def stream(self) -> ctypes.c_void_p:
+        stream = ctypes.c_void_p()
+        self.call("cuStreamCreate", ctypes.byref(stream), NON_BLOCKING)
+        return stream
+
+    def synchronize(self, stream: ctypes.c_void_p) -> None:
+        self.call("cuStreamSynchronize", stream)
+
+
+@pytest.fixture
+def driver(model: Any) -> Iterator[Driver]:
+    if not model.info.cuda:
+        pytest.skip("this library runs on the host")
+    driver = Driver()
+    context = ctypes.c_void_p()
+    driver.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+    driver.call("cuCtxSetCurrent", context)
+    yield driver
+    driver.call("cuDevicePrimaryCtxRelease_v2", 0)
+
+
+def test_a_stream_of_the_caller(driver: Driver, model: Any, spec: dict[str, Any]) -> None:
+    prompt = random_prompt(spec, 9)
+    (expected,) = model.generate([prompt], max_new_tokens=7)
+    stream = driver.stream()
+    model.start([prompt], max_new_tokens=7, stream=stream.value)
+    model.wait()
+    np.testing.assert_array_equal(model.result(0).tokens, expected.tokens)
+    driver.synchronize(stream)
+    driver.call("cuStreamDestroy_v2", stream)
+
+
+def test_a_graph_replays_its_request(driver: Driver, model: Any, spec: dict[str, Any]) -> None:
+    """A captured call decodes its own request at each replay, also after calls with other requests."""
+    captured, other = random_prompt(spec, 9), random_prompt(spec, 14, seed=1)
+    (expected,) = model.generate([captured], max_new_tokens=7)
+    stream, graph, executable = driver.stream(), ctypes.c_void_p(), ctypes.c_void_p()
+    driver.call("cuStreamBeginCapture_v2", stream, CAPTURE_GLOBAL)
+    model.start([captured], max_new_tokens=7, stream=stream.value)
+    driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+    driver.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
+    for _ in range(3):
+        model.generate([other], max_new_tokens=3)
+        driver.call("cuGraphLaunch", executable, stream)
+        driver.synchronize(stream)
+        model.wait()
+        np.testing.assert_array_equal(model.tokens(0)[0], expected.tokens)
+    driver.call("cuGraphExecDestroy", executable)
+    driver.call("cuGraphDestroy", graph)
+    driver.call("cuStreamDestroy_v2", stream)
+
+
+def test_two_models_on_two_streams(
+    driver: Driver, model: Any, make_model: Callable[..., Any], spec: dict[str, Any]
+) -> None:
+    """Both are enqueued before either ends; kernels that do not fit together run one after the other."""
+    prompts = [random_prompt(spec, 5 + s, seed=s) for s in range(2)]
+    expected = [model.generate([p], max_new_tokens=20)[0].tokens for p in prompts]
+    models, streams = [make_model() for _ in range(2)], [driver.stream() for _ in range(2)]
+    for _ in range(10):
+        for one, stream, prompt in zip(models, streams, prompts, strict=True):
+            one.start([prompt], max_new_tokens=20, stream=stream.value)
+        for one, tokens in zip(models, expected, strict=True):
+            one.wait()
+            np.testing.assert_array_equal(one.tokens(0)[0], tokens)
+    for stream in streams:
+        driver.call("cuStreamDestroy_v2", stream)
+
+
+def test_the_current_device_is_kept(driver: Driver, model: Any) -> None:
+    before, after = ctypes.c_void_p(), ctypes.c_void_p()
+    driver.call("cuCtxGetCurrent", ctypes.byref(before))
+    model.generate([[1]], max_new_tokens=1)
+    model.logits(0)
+    driver.call("cuCtxGetCurrent", ctypes.byref(after))
+    assert before.value == after.value
+
+
+def test_device_that_does_not_exist(driver: Driver, make_model: Callable[..., Any], binding: Any) -> None:
+    with pytest.raises(binding.ModelError, match=r"options.device is 99, expected -1 .* to \d+"):
+        make_model(device=99)

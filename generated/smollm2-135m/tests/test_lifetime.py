@@ -1,0 +1,165 @@
+"""Creating, destroying, and several models and threads in one process."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from prompts import random_prompt
+
+MEGABYTE = 1 << 20
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def open_things() -> tuple[int, int]:
+    """Open file descriptors and threads of this process."""
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+
+class DeviceMemory:
+    """Free memory of the current GPU, by the driver."""
+
+    def __init__(self) -> None:
+        self.driver = ctypes.CDLL("libcuda.so.1")
+        context = ctypes.c_void_p()
+        assert self.driver.cuInit(0) == 0
+        assert self.driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert self.driver.cuCtxSetCurrent(context) == 0
+
+    def free(self) -> int:
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        assert self.driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+        return free.value
+
+
+def test_create_and_destroy_100_times(binding: ModuleType, library: Any, weights: Path) -> None:
+    def cycle() -> None:
+        with binding.Model(weights, library=library, workers=3) as model:
+            model.generate([[1, 2, 3]], max_new_tokens=2)
+
+    for _ in range(20):
+        cycle()
+    device = DeviceMemory() if is_cuda(binding, library, weights) else None
+    before, things = resident_bytes(), open_things()
+    device_before = device.free() if device else 0
+    for _ in range(100):
+        cycle()
+    assert resident_bytes() - before < 4 * MEGABYTE
+    assert open_things() == things
+    if device:
+        assert device_before - device.free() < 4 * MEGABYTE
+
+
+def is_cuda(binding: ModuleType, library: Any, weights: Path) -> bool:
+    with binding.Model(weights, library=library, workers=1) as model:
+        return bool(model.info.cuda)
+
+
+def test_failed_create_leaks_nothing(binding: ModuleType, library: Any, tmp_path: Path) -> None:
+    things = open_things()
+    for _ in range(50):
+        with pytest.raises(binding.ModelError, match="not a regular file"):
+            binding.Model(tmp_path, library=library)
+    assert open_things() == things
+
+
+def test_destroy_waits_for_a_call(
+    binding: ModuleType, library: Any, weights: Path, spec: dict[str, Any]
+) -> None:
+    for _ in range(5):
+        model = binding.Model(weights, library=library)
+        model.start(
+            [random_prompt(spec, 2)] * spec["runtime"]["batch"],
+            max_new_tokens=spec["runtime"]["context"] // 2,
+        )
+        model.close()
+        model.close()
+
+
+def test_two_models_from_two_threads(
+    model: Any, make_model: Callable[..., Any], spec: dict[str, Any]
+) -> None:
+    prompts = [[random_prompt(spec, 5 + t, seed=t)] for t in range(2)]
+    expected = [model.generate(p, max_new_tokens=10)[0].tokens for p in prompts]
+    models = [make_model(workers=2) for _ in range(2)]
+    failures: list[str] = []
+
+    def run(t: int) -> None:
+        for i in range(10):
+            (result,) = models[t].generate(prompts[t], max_new_tokens=10)
+            if not np.array_equal(result.tokens, expected[t]):
+                failures.append(f"thread {t}, call {i}: {result.tokens}")
+
+    threads = [threading.Thread(target=run, args=(t,)) for t in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_tokens_from_another_thread_while_it_runs(model: Any, spec: dict[str, Any]) -> None:
+    """What a poller sees only grows, and at the end is everything."""
+    prompt = random_prompt(spec, 4)
+    new = spec["runtime"]["context"] // 2
+    seen: list[list[int]] = [[]]
+    stop = threading.Event()
+
+    def poll() -> None:
+        while not stop.is_set():
+            seen.append(model.tokens(0)[0].tolist())
+
+    model.start([prompt], max_new_tokens=new)
+    poller = threading.Thread(target=poll)
+    poller.start()
+    model.wait()
+    stop.set()
+    poller.join()
+    final = model.tokens(0)[0].tolist()
+    assert len(final) == new
+    for earlier, later in itertools.pairwise(seen):
+        assert len(earlier) <= len(later)
+    for tokens in seen:
+        assert tokens == final[: len(tokens)]
+
+
+def test_last_error_belongs_to_the_thread(model: Any, binding: ModuleType) -> None:
+    sentences: list[bytes] = []
+
+    def fail() -> None:
+        assert model.library.wait(None) == binding.Status.INVALID_ARGUMENT
+        sentences.append(model.library.last_error())
+
+    assert model.library.logits(model._model, 99, None) == binding.Status.INVALID_ARGUMENT
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+    assert sentences == [b"model is NULL"]
+    assert b"sequence is 99" in model.library.last_error()
+
+
+def test_info(model: Any, spec: dict[str, Any]) -> None:
+    info, runtime = model.info, spec["runtime"]
+    assert (info.batch, info.context, info.rows) == (runtime["batch"], runtime["context"], runtime["rows"])
+    assert (info.vocab, info.kv_page, info.weight_bytes) == (
+        spec["vocab"],
+        runtime["kv_page"],
+        spec["weight_bytes"],
+    )
+    pages = -(-runtime["context"] // runtime["kv_page"]) * runtime["batch"]
+    assert info.kv_tokens == pages * runtime["kv_page"]
+    attention = [op["constants"] for op in spec["ops"] if op["kind"] == "attention"]
+    assert info.kv_bytes == sum(2 * c["kv_heads"] * c["head"] * 2 * info.kv_tokens for c in attention)
+    if not info.cuda:
+        assert info.workers == len(os.sched_getaffinity(0))

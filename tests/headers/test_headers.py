@@ -1,0 +1,59 @@
+"""The C++ header library: each task against a reference in double, the event protocol, and every GPU target."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+INCLUDE = HERE.parents[1] / "templates" / "project" / "include"
+CXX = os.environ.get("CXX", "g++")
+
+
+def compile_host(source: str, out: Path, *flags: str) -> None:
+    command = [CXX, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{INCLUDE}", f"-I{HERE}", *flags]
+    done = subprocess.run([*command, str(HERE / source), "-o", str(out)], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+
+
+def run(program: Path, *arguments: str) -> None:
+    done = subprocess.run([str(program), *arguments], capture_output=True, text=True, timeout=600)
+    failures = [line for line in done.stdout.splitlines() if not line.startswith("PASS")]
+    assert done.returncode == 0, "\n".join(failures) + done.stderr
+    assert failures[-1].endswith(" passed, 0 failed")
+
+
+# The widest vectors of this machine, and the least that any has: the code paths differ.
+@pytest.mark.parametrize("flags", [["-O2", "-march=native"], ["-O1", "-fsanitize=address,undefined"]])
+def test_tasks(tmp_path: Path, flags: list[str]) -> None:
+    compile_host("tasks.cpp", tmp_path / "tasks", *flags)
+    run(tmp_path / "tasks")
+
+
+def test_protocol(tmp_path: Path) -> None:
+    compile_host("protocol.cpp", tmp_path / "protocol", "-O2")
+    run(tmp_path / "protocol", "3000")
+
+
+def test_protocol_has_no_data_race(tmp_path: Path) -> None:
+    compile_host("protocol.cpp", tmp_path / "protocol", "-O1", "-g", "-fsanitize=thread")
+    run(tmp_path / "protocol", "300")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.parametrize("arch", ["80", "90a", "100a", "120a"])
+def test_compiles_for(arch: str, tmp_path: Path) -> None:
+    command = ["nvcc", "-std=c++20", "-DPK_CUDA=1", f"-gencode=arch=compute_{arch},code=sm_{arch}"]
+    command += ["-Xcompiler", "-Wall,-Wextra,-Werror", "-Werror", "all-warnings", f"-I{INCLUDE}", "-c"]
+    done = subprocess.run(
+        [*command, str(HERE / "program.cu"), "-o", str(tmp_path / "program.o")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr

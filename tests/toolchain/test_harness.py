@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import pytest
+
+from kgen.toolchain.build import build_project
+from kgen.toolchain.find import ToolchainError
+from kgen.toolchain.harness import run_harness
+
+TEST = """\
+import ctypes, os
+
+def test_answer():
+    assert ctypes.CDLL(os.environ["SMALL_LIBRARY"]).answer() == {answer}
+
+def test_other():
+    assert {other}
+"""
+
+
+def write(project: Path, answer: int, other: bool) -> None:
+    (project / "model.json").write_text('{"name": "small"}')
+    (project / "tests").mkdir(exist_ok=True)
+    (project / "tests" / "test_small.py").write_text(TEST.format(answer=answer, other=other))
+    (project / "tests" / "pytest.ini").write_text("[pytest]\n")
+
+
+def test_passes_and_fails_as_the_tests_do(project: Path) -> None:
+    write(project, 42, True)
+    build_project(project, "host", jobs=1)
+    assert run_harness(project, "host")
+    write(project, 41, True)
+    assert not run_harness(project, "host")
+
+
+def test_arguments_go_to_pytest(project: Path) -> None:
+    write(project, 42, False)
+    build_project(project, "host", jobs=1)
+    assert not run_harness(project, "host")
+    assert run_harness(project, "host", ["-k", "answer"])
+
+
+def test_without_a_library(project: Path) -> None:
+    write(project, 42, True)
+    with pytest.raises(ToolchainError, match=r"libsmall.so is not there; `kgen build "):
+        run_harness(project, "host")
