@@ -12,12 +12,11 @@ import json
 import sys
 from pathlib import Path
 
-from kgen.report.explain import explain
-
 from kgen.frontend.build import build_graph
 from kgen.passes.pipeline import compile_graph
 from kgen.paths import shipped_specs
 from kgen.render.project import MANIFEST, render_project
+from kgen.report.explain import explain
 from kgen.spec.load import load_spec
 
 GENERATED = Path(__file__).resolve().parents[1] / "generated"

@@ -76,7 +76,7 @@ def test_leftovers_of_tools_are_not_templates(
 
 
 def test_longer_names_keep_the_sources_formatted(hand_made: Any, tmp_path: Path) -> None:
-    named = replace(hand_made, plan=replace(hand_made.plan, name="a_model_with_quite_a_long_name_8b"))
+    named = replace(hand_made, plan=replace(hand_made.plan, name="llama_3_2_1b_instruct"))
     assert unformatted(render_project(named), tmp_path) == ""
 
 

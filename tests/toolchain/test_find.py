@@ -73,7 +73,5 @@ def test_a_cache_that_cannot_be_written_is_named(bare: pytest.MonkeyPatch) -> No
         raise PermissionError(13, "Permission denied", "/home/me/.cache/kgen")
 
     bare.setattr(find, "provide_root", refuse)
-    with pytest.raises(
-        find.ToolchainError, match=r"/home/me/\.cache/kgen: Permission denied; set XDG_CACHE_HOME"
-    ):
+    with pytest.raises(find.ToolchainError, match=r"kgen: Permission denied; set XDG_CACHE_HOME"):
         find_nvcc()

@@ -19,14 +19,19 @@ int cuDeviceGetName(char* name, int size, int device) {
 }
 int cuDeviceGetAttribute(int* value, int attribute, int device) {
     const bool first = device == 7;
-    *value = attribute == 75 ? (first ? 9 : 8) : attribute == 76 ? 0 : attribute == 16 ? (first ? 132 : 108) : -1;
-    return 0;
+    switch (attribute) {
+        case 16: *value = first ? 132 : 108; return 0;  // multiprocessors
+        case 75: *value = first ? 9 : 8; return 0;      // compute capability, major
+        case 76: *value = 0; return 0;                  // and minor
+    }
+    return 1;
 }
 }
 """
-ASK = (
-    "from kgen.toolchain.gpu import find_gpus\nprint([(g.name, g.capability, g.sms) for g in find_gpus()])\n"
-)
+ASK = """\
+from kgen.toolchain.gpu import find_gpus
+print([(gpu.name, gpu.capability, gpu.sms) for gpu in find_gpus()])
+"""
 
 
 def ask(folder: Path, broken: int) -> str:

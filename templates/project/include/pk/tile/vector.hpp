@@ -8,9 +8,6 @@
 
 #include "pk/tile/bf16.hpp"
 
-// Without AVX g++ notes that vectors passed by value changed their ABI once; here they never cross a library.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 namespace pk::tile {
 
 #if defined(__AVX512F__)
