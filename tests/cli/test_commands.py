@@ -282,7 +282,10 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
 def test_interrupted(tmp_path: Path) -> None:
     command = [KGEN, "generate", "qwen3-8b", "-o", tmp_path / "out"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(0.7)  # Python has started; compiling takes longer than this
+        # The compiler is what loads NumPy.
+        while process.poll() is None and "umath" not in Path(f"/proc/{process.pid}/maps").read_text():
+            time.sleep(0.01)
+        time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         assert process.stderr.read() == "interrupted\n"

@@ -9,6 +9,17 @@ namespace pk::tile {
 
 struct ProductScratch {};  // nothing: the sums stay in registers
 
+// Weight rows are a few kilobytes each, too short for the hardware to run ahead in eight of them at a time, so every
+// line is asked for this long before its turn.
+inline constexpr std::uint32_t prefetch_distance = 16384;
+
+inline void prefetch_ahead(const bf16* p) {
+    constexpr int to_read = 0, into_l2 = 2;
+    // An address, not a pointer: it may lie past the end of the weights, which is harmless.
+    const auto address = reinterpret_cast<std::uintptr_t>(p) + prefetch_distance;
+    __builtin_prefetch(reinterpret_cast<const void*>(address), to_read, into_l2);
+}
+
 template <std::uint32_t K, std::uint32_t Rows, std::uint32_t Cols>
 inline void multiply(const bf16* const (&x)[Rows], const bf16* const (&w)[Cols], float (&out)[Rows][Cols]) {
     Floats<lanes> sums[Rows][Cols] = {};
@@ -16,6 +27,7 @@ inline void multiply(const bf16* const (&x)[Rows], const bf16* const (&w)[Cols],
         Pairs<lanes> a[Rows];
         unroll<Rows>([&](auto r) { a[r] = load_pairs<lanes>(x[r] + k); });
         unroll<Cols>([&](auto c) {
+            prefetch_ahead(w[c] + k);
             const Pairs<lanes> b = load_pairs<lanes>(w[c] + k);
             unroll<Rows>([&](auto r) {
                 sums[r][c] += a[r].even * b.even;

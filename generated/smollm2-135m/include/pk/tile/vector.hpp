@@ -8,9 +8,6 @@
 
 #include "pk/tile/bf16.hpp"
 
-// Without AVX g++ notes that vectors passed by value changed their ABI once; here they never cross a library.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 namespace pk::tile {
 
 #if defined(__AVX512F__)
@@ -72,16 +69,17 @@ Pairs<N> load_pairs(const bf16* p) {
     return {reinterpret_cast<Floats<N>>(words << 16), reinterpret_cast<Floats<N>>(words & 0xffff0000u)};
 }
 
-// Adds up halves: lane i + lane (i + N / 2), down to one.
+// Adds up halves: lane i + lane (i + N / 2), down to one. Shuffles, not copies through memory, so that the vector may
+// be an accumulator in a register.
 template <std::uint32_t N>
-float sum(Floats<N> v) {
+[[gnu::always_inline]] inline float sum(Floats<N> v) {
     if constexpr (N == 1) {
         return v[0];
     } else {
-        Floats<N / 2> low, high;
-        std::memcpy(&low, &v, sizeof low);
-        std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof high);
-        return sum<N / 2>(low + high);
+        return [&]<int... I>(std::integer_sequence<int, I...>) {
+            constexpr int half = N / 2;
+            return sum<N / 2>(__builtin_shufflevector(v, v, I...) + __builtin_shufflevector(v, v, (I + half)...));
+        }(std::make_integer_sequence<int, N / 2>{});
     }
 }
 
