@@ -5,7 +5,7 @@ from __future__ import annotations
 from kgen.frontend.operands import Site
 from kgen.frontend.sizes import ROWS
 from kgen.frontend.tensors import Axis
-from kgen.ir.attention import Attention, Rope
+from kgen.ir.attention import MAX_HEAD, Attention, Rope
 from kgen.ir.tensor import DType
 from kgen.spec import ops
 from kgen.spec.expr import Expr
@@ -61,6 +61,8 @@ def _size(site: Site, key: str, written: Expr | None) -> int | None:
 def _check_heads(site: Site, op: ops.AttentionOp, heads: int, kv_heads: int, head: int) -> None:
     if head % 8:
         _error(site, "head", op.head, f"attention: a head of {head} is not a multiple of 8")
+    if head > MAX_HEAD:
+        _error(site, "head", op.head, f"attention: a head of {head} is too large", f"at most {MAX_HEAD}")
     if heads % kv_heads:
         message = f"attention: {heads} heads cannot be shared among {kv_heads} KV heads"
         _error(site, "heads", op.heads, message, f"a multiple of {kv_heads}")

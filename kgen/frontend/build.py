@@ -22,8 +22,11 @@ from kgen.spec import ops
 from kgen.spec.document import At
 from kgen.spec.models import ModelSpec
 
-# Operators and layers are numbered with 16 bits in a generated project.
+# Operators, layers and tensors are numbered with 16 bits in a generated project.
 MAX_OPERATORS = 32767
+MAX_TENSORS = 65535
+# `sample` adds up probabilities of at most 2^40 units in 64 bits.
+MAX_VOCABULARY = 2**24 - 1
 ADVANCE = "advance"
 
 
@@ -76,7 +79,7 @@ class _Builder:
                 self._add((*GRAPH, i), item, -1, None)
         errors += self.dims.diagnostics + self.tensors.diagnostics + self._unused()
         if not errors and not self.spec.gaps.names and not self.spec.gaps.graph:
-            errors += self._check_vocabulary() + self._check_cache()
+            errors += self._check_vocabulary() + self._check_cache() + self._check_counts()
         return errors
 
     def graph(self) -> Graph:
@@ -150,10 +153,25 @@ class _Builder:
         by_name = self.tensors.used
         table = next(by_name[op.table] for op in self.ops if isinstance(op, Embedding))
         path, weight = next((self._path(op), by_name[op.weight]) for op in self.ops if isinstance(op, Logits))
+        if weight.shape[0] > MAX_VOCABULARY:
+            message = f"a vocabulary of {weight.shape[0]} tokens is too large"
+            return [Diagnostic(self.spec.span(*path, "in", 1), message, f"at most {MAX_VOCABULARY}")]
         if table.shape[0] == weight.shape[0]:
             return []
         message = f"logits scores {weight.shape[0]} tokens, but the embedding's table has {table.shape[0]}"
         return [Diagnostic(self.spec.span(*path, "in", 1), message)]
+
+    def _check_counts(self) -> list[Diagnostic]:
+        """Numbers that must fit into the tables of a generated project. Also counts the advance task."""
+        counts = (
+            (GRAPH, len(self.ops) + 1, "operators", MAX_OPERATORS),
+            (("tensors",), len(self.tensors.used), "tensors", MAX_TENSORS),
+        )
+        return [
+            Diagnostic(self.spec.key_span(at), f"the model has {count} {what}", f"at most {limit}")
+            for at, count, what, limit in counts
+            if count > limit
+        ]
 
     def _path(self, op: Operator) -> At:
         return next(path for path, label in self.labels.items() if label == op.name)

@@ -16,6 +16,7 @@ DEFAULT_ROWS = 16
 DEFAULT_WORKERS = 132  # SMs of an H200
 
 _LIMITS = {"batch": 256, "context": 2**20, "kv_page": 1024, "rows": 1024, "workers": 1024}
+_PAGE_STEP = 8  # attention reads keys and values of this many tokens at a time
 
 
 class Dims:
@@ -90,6 +91,8 @@ def resolve_runtime(
     for field, value in chosen.items():
         if not 1 <= value <= _LIMITS[field]:
             error(field, f"{value} is out of range", f"1 to {_LIMITS[field]}")
+        elif field == "kv_page" and value % _PAGE_STEP:
+            error(field, f"{value} is not a multiple of {_PAGE_STEP}", f"a multiple of {_PAGE_STEP}")
     if rows < chosen_batch:
         error(
             "rows", f"a step of {rows} rows cannot hold a batch of {chosen_batch}", f"at least {chosen_batch}"

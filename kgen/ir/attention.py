@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from kgen.ir.graph import Graph
 
 
+# Channels of a head that its task holds in registers.
+MAX_HEAD = 256
+
+
 @dataclass(frozen=True, slots=True)
 class Rope:
     """Rotary embedding of the whole head, halves paired (i, i + head / 2).
@@ -89,6 +93,8 @@ class Attention(Operator):
             problems.append(f"{self.name}: {self.heads} heads do not divide among {self.kv_heads} KV heads")
         if self.head % 8:
             problems.append(f"{self.name}: the head size {self.head} is not a multiple of 8")
+        if self.head > MAX_HEAD:
+            problems.append(f"{self.name}: the head size {self.head} is more than {MAX_HEAD}")
         return problems
 
     def parts(self) -> int:

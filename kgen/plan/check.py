@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from kgen.plan.plan import START_EVENT, Plan
 
+MAX_COUNTER = 2**32 - 1  # of an event, which only grows within a call
+
 
 def check_plan(plan: Plan) -> list[str]:
     """Everything that does not fit together in a plan, as sentences; nothing when it can be run."""
@@ -19,6 +21,13 @@ def _check_tasks(plan: Plan) -> Iterator[str]:
     for e, event in enumerate(plan.events):
         if event.threshold != triggers[e]:
             yield f"event {e} opens after {event.threshold} triggers but {triggers[e]} tasks trigger it"
+        # A call reads at most a context of tokens of a sequence, at least one in each step.
+        counted = event.threshold * plan.runtime.context
+        if counted > MAX_COUNTER:
+            yield (
+                f"event {e} may be triggered {counted} times in a call, but its counter ends at "
+                f"{MAX_COUNTER}: {event.threshold} tasks a step, at most a context of {plan.runtime.context} steps"
+            )
         if any(task.wait != e for task in tasks[event.first : event.first + event.count]):
             yield f"event {e} releases a task that waits for another event"
     if sum(event.count for event in plan.events) != len(tasks):

@@ -50,7 +50,7 @@ class RuntimeSpec(Node):
 
     batch: RangeField = Field(description="Sequences decoded at once.")
     context: RangeField = Field(description="Tokens of one sequence, prompt and output together.")
-    kv_page: Count = Field(description="Tokens in one page of the KV cache.")
+    kv_page: Count = Field(description="Tokens in one page of the KV cache, a multiple of 8.")
     rows: OptionalCount = Field(
         default=None, description="Tokens that one step can carry; the larger of batch and 16 when left out."
     )

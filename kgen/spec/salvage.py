@@ -14,7 +14,7 @@ _HEADER: dict[str, Any] = {
     "kgen": 1,
     "kind": "model",
     "name": "unnamed",
-    "runtime": {"batch": "1..1", "context": "1..1", "kv_page": 1},
+    "runtime": {"batch": "1..1", "context": "1..1", "kv_page": 8},
 }
 
 

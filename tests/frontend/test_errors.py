@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import kgen.frontend.build
 from kgen.diagnostics import Diagnostic, SpecError
 from kgen.frontend.build import build_graph
 from kgen.spec.load import parse_spec
-from tests.spec.edited import assert_only, edited
+from tests.spec.edited import assert_only, edited, said
 
 DIMS = "hidden, layers, heads, kv_heads, head or vocab"
 ATTENTION = "{op: attention, in: qkv, rope: {theta: 10000}, out: a}"
@@ -134,6 +135,7 @@ CASES = {
     ),
     # attention
     "head": ("head: 16", "head: «12»", "attention: a head of 12 is not a multiple of 8"),
+    "large head": ("head: 16", "head: «264»", "attention: a head of 264 is too large | at most 256"),
     "kv_heads": (
         "heads: 4, kv_heads: 2",
         "heads: «4», kv_heads: 3",
@@ -175,6 +177,11 @@ CASES = {
     ),
     "batch": ("batch: 1..4", "batch: «1..300»", "runtime.batch: 300 is out of range | 1 to 256"),
     "page": ("kv_page: 16", "kv_page: «2000»", "runtime.kv_page: 2000 is out of range | 1 to 1024"),
+    "page of odd size": (
+        "kv_page: 16",
+        "kv_page: «12»",
+        "runtime.kv_page: 12 is not a multiple of 8 | a multiple of 8",
+    ),
     "rows": (
         "kv_page: 16",
         "kv_page: 16, rows: «3»",
@@ -196,4 +203,32 @@ CASES = {
 @pytest.mark.parametrize(("old", "new", "words"), CASES.values(), ids=CASES.keys())
 def test_error(old: str, new: str, words: str) -> None:
     marked = edited(old, new)
+    assert_only(errors_of(marked.text), marked, words)
+
+
+def test_vocabulary_that_sampling_cannot_add_up() -> None:
+    marked = edited("in: [h, embed], out: y", "in: [h, «embed»], out: y")
+    text = marked.text.replace("vocab: 300", f"vocab: {2**24}")
+    (error,) = errors_of(text)
+    assert said(error) == "a vocabulary of 16777216 tokens is too large | at most 16777215"
+    assert (error.span.line, error.span.col, error.span.end_col) == (marked.line, marked.col, marked.end_col)
+    build_graph(parse_spec(marked.text.replace("vocab: 300", f"vocab: {2**24 - 1}")))
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "key", "words"),
+    [
+        # The embedding, two layers of 4, norm, logits, sample and advance.
+        ("MAX_OPERATORS", 13, "«graph»:", "the model has 13 operators | at most 12"),
+        # embed, final and 3 for each layer; tokens, x, h, qkv, a, y and what is sampled.
+        ("MAX_TENSORS", 15, "«tensors»:", "the model has 15 tensors | at most 14"),
+    ],
+)
+def test_more_than_the_tables_can_number(
+    monkeypatch: pytest.MonkeyPatch, limit: str, most: int, key: str, words: str
+) -> None:
+    marked = edited(key.replace("«", "").replace("»", ""), key)
+    monkeypatch.setattr(kgen.frontend.build, limit, most)
+    build_graph(parse_spec(marked.text))
+    monkeypatch.setattr(kgen.frontend.build, limit, most - 1)
     assert_only(errors_of(marked.text), marked, words)

@@ -112,7 +112,7 @@ def main() -> int:
         flags = ["-std=c++20", "-O2", "-lineinfo", "-gencode=arch=compute_90a,code=sm_90a", "-DPK_CUDA=1"]
         source = ROOT / "tests" / "headers" / "gpu_tasks.cu"
         include = ROOT / "templates" / "project" / "include"
-        if run.stage("tasks build", ["nvcc", *flags, f"-I{include}", source, "-o", binary], 240):
+        if run.stage("tasks build", ["nvcc", *flags, f"-I{include}", f"-I{source.parent}", source, "-o", binary], 240):
             run.stage("tasks", [binary], 120)
             binary.unlink()
     if "tiny" in built:

@@ -77,34 +77,50 @@ struct Advance8 {
 using namespace mpk::tasks;
 
 struct Program {
-    static constexpr std::uint32_t scratch_bytes =
-        pk::max_of({Linear<Linear0>::scratch_bytes, SwiGlu<SwiGlu2>::scratch_bytes, Logits<Logits3>::scratch_bytes,
-                    Attention<Attention4>::scratch_bytes, Attention<Attention5>::scratch_bytes,
-                    RmsNorm<Rows6>::scratch_bytes, Sample<Sample7>::scratch_bytes, Empty<Rows6>::scratch_bytes});
+    static constexpr std::uint32_t scratch_bytes = pk::max_of(
+        {Linear<Linear0>::scratch_bytes, SwiGlu<SwiGlu2>::scratch_bytes, Logits<Logits3>::scratch_bytes,
+         Attention<Attention4>::scratch_bytes, Attention<Attention5>::scratch_bytes,
+         RmsNorm<Rows6>::scratch_bytes, Sample<Sample7>::scratch_bytes, Empty<Rows6>::scratch_bytes});
 
     PK_DEVICE static void run(mpk::Context& ctx) {
         switch (ctx.op.variant) {
-            case 0: return Linear<Linear0>::run(ctx);
-            case 1: return Linear<Linear1>::run(ctx);
-            case 2: return SwiGlu<SwiGlu2>::run(ctx);
-            case 3: return Logits<Logits3>::run(ctx);
-            case 4: return Attention<Attention4>::run(ctx);
-            case 5: return Attention<Attention5>::run(ctx);
-            case 6: return Embedding<Rows6>::run(ctx);
-            case 7: return RmsNorm<Rows6>::run(ctx);
-            case 8: return SiluMul<Rows6>::run(ctx);
-            case 9: return Add<Rows6>::run(ctx);
-            case 10: return Sample<Sample7>::run(ctx);
-            case 11: return Advance<Advance8>::run(ctx);
-            default: return Empty<Rows6>::run(ctx);
+            case 0:
+                return Linear<Linear0>::run(ctx);
+            case 1:
+                return Linear<Linear1>::run(ctx);
+            case 2:
+                return SwiGlu<SwiGlu2>::run(ctx);
+            case 3:
+                return Logits<Logits3>::run(ctx);
+            case 4:
+                return Attention<Attention4>::run(ctx);
+            case 5:
+                return Attention<Attention5>::run(ctx);
+            case 6:
+                return Embedding<Rows6>::run(ctx);
+            case 7:
+                return RmsNorm<Rows6>::run(ctx);
+            case 8:
+                return SiluMul<Rows6>::run(ctx);
+            case 9:
+                return Add<Rows6>::run(ctx);
+            case 10:
+                return Sample<Sample7>::run(ctx);
+            case 11:
+                return Advance<Advance8>::run(ctx);
+            default:
+                return Empty<Rows6>::run(ctx);
         }
     }
 
     PK_DEVICE static bool active(const mpk::Machine& m, const mpk::Task& task, std::uint16_t variant) {
         switch (variant) {
-            case 4: return Attention<Attention4>::active(m, task);
-            case 5: return Attention<Attention5>::active(m, task);
-            default: return true;
+            case 4:
+                return Attention<Attention4>::active(m, task);
+            case 5:
+                return Attention<Attention5>::active(m, task);
+            default:
+                return true;
         }
     }
 };

@@ -1,4 +1,4 @@
-"""The C++ header library: each task against a reference in double, the event protocol, and every GPU target."""
+"""The C++ header library: each task against a reference in double, the event protocol, every GPU target."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ CXX = os.environ.get("CXX", "g++")
 
 
 def compile_host(source: str, out: Path, *flags: str) -> None:
-    command = [CXX, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{INCLUDE}", f"-I{HERE}", *flags]
-    done = subprocess.run([*command, str(HERE / source), "-o", str(out)], capture_output=True, text=True, timeout=600)
+    command = [CXX, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{INCLUDE}", f"-I{HERE}"]
+    command += [*flags, str(HERE / source), "-o", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 

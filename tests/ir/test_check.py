@@ -57,6 +57,8 @@ def test_layers_must_agree_about_the_cache() -> None:
     problems = check_graph(changed("layers.1.attention", kv_heads=4, heads=4, head=4))
     assert "layers.1.attention: KV heads and head size must be those of layers.0.attention" in problems
     assert "layers.1.attention: the head size 4 is not a multiple of 8" in problems
+    problems = check_graph(changed("layers.1.attention", head=264))
+    assert "layers.1.attention: the head size 264 is more than 256" in problems
 
 
 def test_each_end_operator_is_there_once_and_advance_is_last() -> None:

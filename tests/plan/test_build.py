@@ -83,6 +83,19 @@ def test_sizes_that_do_not_fit(plan: Plan, change: dict[str, int], message: str)
     assert message in check_plan(replace(plan, **change))[0]
 
 
+def test_counters_last_for_the_longest_call(plan: Plan) -> None:
+    """With a context of 2^32 steps no event may be triggered more than once a step, and some are."""
+    most = max(event.threshold for event in plan.events)
+    assert most > 1
+    longest = (2**32 - 1) // most
+    for context, problems in ((longest, 0), (longest + 1, 1)):
+        runtime = replace(plan.runtime, context=context)
+        found = check_plan(replace(plan, runtime=runtime))
+        assert len(found) >= problems
+        assert (found == []) == (problems == 0)
+        assert all("its counter ends at 4294967295" in problem for problem in found)
+
+
 def test_tables_that_do_not_agree(plan: Plan) -> None:
     event = plan.events[3]
     for other, message in (

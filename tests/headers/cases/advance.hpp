@@ -15,11 +15,12 @@ struct AdvanceVariant {
 
 // Decodes a whole call step by step with made-up sampled tokens, and checks each step against the definition.
 class Call {
-  public:
+public:
     Call(std::uint32_t batch, std::uint32_t rows, std::uint32_t context)
         : fixture_(batch, rows, context), sampled_(batch), tokens_(rows), read_(batch), made_(batch) {}
 
-    void add(std::uint32_t s, std::uint32_t prompt_length, std::uint32_t max_new, bool score, std::int32_t stop = -1) {
+    void add(std::uint32_t s, std::uint32_t prompt_length, std::uint32_t max_new, bool score,
+             std::int32_t stop = -1) {
         auto& sequence = fixture_.sequences[s];
         sequence = {};
         sequence.prompt_length = prompt_length;
@@ -30,7 +31,8 @@ class Call {
             sequence.stop[0] = stop;
         }
         for (std::uint32_t i = 0; i < prompt_length; ++i) {
-            fixture_.prompts[std::size_t{s} * fixture_.m.context + i] = static_cast<std::int32_t>(5000 + s * 100 + i);
+            fixture_.prompts[std::size_t{s} * fixture_.m.context + i] =
+                static_cast<std::int32_t>(5000 + s * 100 + i);
         }
     }
 
@@ -46,7 +48,8 @@ class Call {
                 fixture_.logprob[s] = static_cast<float>(normal());
                 if (fixture_.sample_row[s] >= 0) expect(s);
             }
-            fixture_.run<mpk::tasks::Advance<AdvanceVariant>>(task_over(0, 1), {sampled_.data(), tokens_.data()});
+            fixture_.run<mpk::tasks::Advance<AdvanceVariant>>(task_over(0, 1),
+                                                              {sampled_.data(), tokens_.data()});
             check_output();
         }
         for (std::uint32_t s = 0; s < fixture_.m.batch; ++s) {
@@ -56,7 +59,7 @@ class Call {
 
     void report(Suite& suite, const std::string& name) { suite.check(name, worst_.good(), worst_.detail()); }
 
-  private:
+private:
     // The engine's side: the same code on host memory.
     void first() {
         mpk::Machine host = fixture_.m;
@@ -64,8 +67,9 @@ class Call {
         std::vector<std::int32_t> prompts = fixture_.prompts.values();
         host.sequences = sequences.data();
         host.prompts = prompts.data();
-        host.step = {&fixture_.row_count[0], &fixture_.live[0],    &fixture_.sequence[0],   &fixture_.position[0],
-                     &fixture_.first_row[0], &fixture_.rows_of[0], &fixture_.sample_row[0], &fixture_.logprob[0]};
+        host.step = {&fixture_.row_count[0],  &fixture_.live[0],      &fixture_.sequence[0],
+                     &fixture_.position[0],   &fixture_.first_row[0], &fixture_.rows_of[0],
+                     &fixture_.sample_row[0], &fixture_.logprob[0]};
         mpk::first_step(host, &tokens_[0]);
     }
 
@@ -88,7 +92,8 @@ class Call {
             ++lives;
             worst_.same(count >= 1 && fixture_.first_row[s] == row, s);
             const bool reading = read_[s] < sequence.prompt_length;
-            const std::uint32_t most = reading && sequence.score_prompt == 0 ? sequence.prompt_length - read_[s] : 1;
+            const std::uint32_t most =
+                reading && sequence.score_prompt == 0 ? sequence.prompt_length - read_[s] : 1;
             wanted += most;
             worst_.same(count <= most, s);
             for (std::uint32_t i = 0; i < count; ++i, ++row) {
@@ -125,7 +130,8 @@ class Call {
             }
             std::uint32_t finish = 0;
             if (!made_[s].empty() && made_[s].size() >= sequence.max_new_tokens) finish = 2;
-            if (!made_[s].empty() && sequence.stop_count != 0 && made_[s].back() == sequence.stop[0]) finish = 1;
+            if (!made_[s].empty() && sequence.stop_count != 0 && made_[s].back() == sequence.stop[0])
+                finish = 1;
             worst_.same(fixture_.finish[s] == finish, s);
         }
     }

@@ -25,10 +25,12 @@ double frequency(int i) {
     const double plain = std::pow(V::rope_theta, -2.0 * i / V::head);
     if (V::rope_factor == 1) return plain;
     const double wavelength = 2 * 3.14159265358979323846 / plain;
-    const double low = V::rope_original_context / V::rope_low_freq, high = V::rope_original_context / V::rope_high_freq;
+    const double low = V::rope_original_context / V::rope_low_freq,
+                 high = V::rope_original_context / V::rope_high_freq;
     if (wavelength > low) return plain / V::rope_factor;
     if (wavelength < high) return plain;
-    const double smooth = (V::rope_original_context / wavelength - V::rope_low_freq) / (V::rope_high_freq - V::rope_low_freq);
+    const double smooth =
+        (V::rope_original_context / wavelength - V::rope_low_freq) / (V::rope_high_freq - V::rope_low_freq);
     return (1 - smooth) * plain / V::rope_factor + smooth * plain;
 }
 
@@ -53,7 +55,7 @@ std::vector<double> rotated(const float* head, Matrix<pk::tile::bf16>& weight, s
 // One machine with three sequences, of which sequence 1 has `rows` rows from position `past`.
 template <class V>
 class AttentionCase {
-  public:
+public:
     static constexpr std::uint32_t qkv_cols = (V::heads + 2 * V::kv_heads) * V::head;
     static constexpr std::uint32_t layers = 2, layer = 1, batch = 3, sequence = 1;
 
@@ -89,15 +91,15 @@ class AttentionCase {
         check_output();
         worst_.same(out_.padding_intact(), 0);
         check_row_by_row();
-        suite.check("attention heads=" + std::to_string(V::heads) + "/" + std::to_string(V::kv_heads) + " head=" +
-                        std::to_string(V::head) + " page=" + std::to_string(V::kv_page) + " norm=" +
-                        std::to_string(V::has_q_norm) + " rope=" + std::to_string(V::has_rope) + " factor=" +
-                        std::to_string(static_cast<int>(V::rope_factor)) + " past=" + std::to_string(past_) +
-                        " rows=" + std::to_string(rows_),
+        suite.check("attention heads=" + std::to_string(V::heads) + "/" + std::to_string(V::kv_heads) +
+                        " head=" + std::to_string(V::head) + " page=" + std::to_string(V::kv_page) +
+                        " norm=" + std::to_string(V::has_q_norm) + " rope=" + std::to_string(V::has_rope) +
+                        " factor=" + std::to_string(static_cast<int>(V::rope_factor)) +
+                        " past=" + std::to_string(past_) + " rows=" + std::to_string(rows_),
                     worst_.good(), worst_.detail());
     }
 
-  private:
+private:
     using bf16 = pk::tile::bf16;
 
     void run_head(std::uint32_t head) {
@@ -108,7 +110,8 @@ class AttentionCase {
 
     std::size_t cache_at(std::uint32_t kv, std::uint32_t head, std::uint32_t token, std::uint32_t channel) {
         const std::size_t page = table_[sequence * pages_of_sequence_ + token / V::kv_page];
-        return ((((layer * table_.size() + page) * 2 + kv) * V::kv_heads + head) * V::kv_page + token % V::kv_page) *
+        return ((((layer * table_.size() + page) * 2 + kv) * V::kv_heads + head) * V::kv_page +
+                token % V::kv_page) *
                    V::head +
                channel;
     }
@@ -124,7 +127,8 @@ class AttentionCase {
                 const float* v = k + V::kv_heads * V::head;
                 const auto key = rotated<V>(k, k_norm_, past_ + r);
                 for (std::uint32_t c = 0; c < V::head; ++c) {
-                    const std::size_t at_k = cache_at(0, h, past_ + r, c), at_v = cache_at(1, h, past_ + r, c);
+                    const std::size_t at_k = cache_at(0, h, past_ + r, c),
+                                      at_v = cache_at(1, h, past_ + r, c);
                     is_new[at_k] = is_new[at_v] = true;
                     worst_.add(widen(cache_[at_k]), key[c], bf16_tolerance(key[c]) + 2e-3, at_k);
                     worst_.same(same_bits(cache_[at_v], narrow(v[c])), at_v);
@@ -163,7 +167,8 @@ class AttentionCase {
                 }
                 for (std::uint32_t c = 0; c < V::head; ++c) {
                     const double reference = value[c] / total;
-                    worst_.add(out_.value(r, h * V::head + c), reference, bf16_tolerance(reference) + 2e-3, r);
+                    worst_.add(out_.value(r, h * V::head + c), reference, bf16_tolerance(reference) + 2e-3,
+                               r);
                 }
             }
         }
@@ -176,7 +181,8 @@ class AttentionCase {
         cache_.assign(before_);
         for (std::uint32_t r = 0; r < rows_; ++r) {
             fixture_.set_rows({{sequence, past_ + r}});
-            for (std::uint32_t c = 0; c < qkv_cols; ++c) qkv_.at(0, c) = qkv[std::size_t{r + 1} * qkv_.stride + c];
+            for (std::uint32_t c = 0; c < qkv_cols; ++c)
+                qkv_.at(0, c) = qkv[std::size_t{r + 1} * qkv_.stride + c];
             for (std::uint32_t h = 0; h < V::kv_heads; ++h) run_head(h);
             for (std::uint32_t c = 0; c < out_.cols; ++c) {
                 worst_.same(same_bits(out_.at(0, c), output[std::size_t{r + 1} * out_.stride + c]), r);
@@ -225,8 +231,8 @@ inline void attention_cases(Suite& suite) {
     }
     attention_case<9, 3, 64, 16>(suite, 0, 40);
     attention_case<9, 3, 64, 24>(suite, 250, 20);
-    attention_case<14, 2, 64, 64>(suite, 70, 9);              // groups of 7: two passes
-    attention_case<8, 2, 128, 64, true>(suite, 65, 3);        // Qwen3
+    attention_case<14, 2, 64, 64>(suite, 70, 9);                     // groups of 7: two passes
+    attention_case<8, 2, 128, 64, true>(suite, 65, 3);               // Qwen3
     attention_case<4, 1, 128, 64, false, true, 32>(suite, 500, 12);  // Llama 3's frequencies
     attention_case<3, 3, 72, 40, true, false>(suite, 100, 5);
     attention_case<2, 1, 256, 8>(suite, 37, 17);

@@ -13,7 +13,8 @@ namespace testing {
 
 inline constexpr std::uint32_t plan_rows = 9;
 
-// Calls reference(row, col) for what a task over `range` should have written and checks that the rest is untouched.
+// Calls reference(row, col) for what a task over `range` should have written and checks that the rest is
+// untouched.
 template <class T, class Reference>
 void compare_rows(Suite& suite, const std::string& name, Matrix<T>& out, Range range, std::uint32_t rows,
                   Reference reference) {
@@ -25,7 +26,8 @@ void compare_rows(Suite& suite, const std::string& name, Matrix<T>& out, Range r
                 continue;
             }
             const double expected = reference(r, c);
-            const double rounding = std::is_same_v<T, float> ? std::fabs(expected) * 1e-6 : bf16_tolerance(expected);
+            const double rounding =
+                std::is_same_v<T, float> ? std::fabs(expected) * 1e-6 : bf16_tolerance(expected);
             worst.add(out.value(r, c), expected, rounding + 1e-6, std::uint64_t{r} * out.stride + c);
         }
     }
@@ -40,9 +42,9 @@ struct RowVariant {
     static constexpr int n = N, hidden = N;
     static constexpr double eps = 1e-5;
     struct slot {
-        static constexpr int x = 0, weight = 1, out = 2;         // rmsnorm
-        static constexpr int tokens = 0, table = 1;              // embedding
-        static constexpr int gate = 0, up = 1, a = 0, b = 1;     // silu_mul, add
+        static constexpr int x = 0, weight = 1, out = 2;      // rmsnorm
+        static constexpr int tokens = 0, table = 1;           // embedding
+        static constexpr int gate = 0, up = 1, a = 0, b = 1;  // silu_mul, add
     };
 };
 
@@ -96,7 +98,8 @@ inline void silu_extremes(Suite& suite) {
         gate.set(0, c, gates[c]);
         up.set(0, c, 1);
     }
-    fixture.run<mpk::tasks::SiluMul<V>>(task_over(0, 1), {gate.array.data(), up.array.data(), out.array.data()});
+    fixture.run<mpk::tasks::SiluMul<V>>(task_over(0, 1),
+                                        {gate.array.data(), up.array.data(), out.array.data()});
     Worst worst;
     for (std::uint32_t c = 0; c < 6; ++c) {
         const double reference = gates[c] > 0 ? gates[c] : 0;

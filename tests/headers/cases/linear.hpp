@@ -19,13 +19,16 @@ struct LinearVariant {
 };
 
 // Rounding of an fp32 sum of k products: far below what a wrong element would do.
-inline double sum_tolerance(double magnitude) { return 4e-6 * magnitude + 1e-6; }
+inline double sum_tolerance(double magnitude) {
+    return 4e-6 * magnitude + 1e-6;
+}
 
 struct Dot {
     double value = 0, magnitude = 0;
 };
 
-inline Dot dot(Matrix<pk::tile::bf16>& a, std::uint32_t row_a, Matrix<pk::tile::bf16>& b, std::uint32_t row_b) {
+inline Dot dot(Matrix<pk::tile::bf16>& a, std::uint32_t row_a, Matrix<pk::tile::bf16>& b,
+               std::uint32_t row_b) {
     Dot result;
     for (std::uint32_t k = 0; k < a.cols; ++k) {
         const double product = a.value(row_a, k) * b.value(row_b, k);
@@ -49,12 +52,13 @@ void linear_case(Suite& suite, std::uint32_t rows, Range range, bool in_place = 
     const auto run = [&] {
         auto& r = residual.array;
         if constexpr (Bias) {
-            fixture.run<mpk::tasks::Linear<V>>(task_over(range.begin, range.end),
-                                               {x.array.data(), weight.array.data(), target.array.data(),
-                                                bias.array.data(), r.data()});
+            fixture.run<mpk::tasks::Linear<V>>(
+                task_over(range.begin, range.end),
+                {x.array.data(), weight.array.data(), target.array.data(), bias.array.data(), r.data()});
         } else {
-            fixture.run<mpk::tasks::Linear<V>>(task_over(range.begin, range.end),
-                                               {x.array.data(), weight.array.data(), target.array.data(), r.data()});
+            fixture.run<mpk::tasks::Linear<V>>(
+                task_over(range.begin, range.end),
+                {x.array.data(), weight.array.data(), target.array.data(), r.data()});
         }
     };
     run();
@@ -64,7 +68,8 @@ void linear_case(Suite& suite, std::uint32_t rows, Range range, bool in_place = 
         for (std::uint32_t c = 0; c < N; ++c) {
             const std::uint64_t at = std::uint64_t{r} * target.stride + c;
             if (r >= rows || c < range.begin || c >= range.end) {
-                worst.same(in_place ? same_bits(target.at(r, c), before[at]) : is_poison(target.at(r, c)), at);
+                worst.same(in_place ? same_bits(target.at(r, c), before[at]) : is_poison(target.at(r, c)),
+                           at);
                 continue;
             }
             const Dot d = dot(x, r, weight, c);
@@ -88,10 +93,10 @@ void linear_case(Suite& suite, std::uint32_t rows, Range range, bool in_place = 
             worst.same(same_bits(target.at(0, c), together[std::size_t{r} * target.stride + c]), c);
         }
     }
-    suite.check("linear n=" + std::to_string(N) + " k=" + std::to_string(K) + " bias=" + std::to_string(Bias) +
-                    " residual=" + std::to_string(Residual) + (in_place ? " in place" : "") +
-                    " rows=" + std::to_string(rows) + " [" + std::to_string(range.begin) + ", " +
-                    std::to_string(range.end) + ")",
+    suite.check("linear n=" + std::to_string(N) + " k=" + std::to_string(K) +
+                    " bias=" + std::to_string(Bias) + " residual=" + std::to_string(Residual) +
+                    (in_place ? " in place" : "") + " rows=" + std::to_string(rows) + " [" +
+                    std::to_string(range.begin) + ", " + std::to_string(range.end) + ")",
                 worst.good(), worst.detail());
 }
 
@@ -112,8 +117,9 @@ void swiglu_case(Suite& suite, std::uint32_t rows, Range range) {
     Matrix<bf16> x(64, K), gate(N, K, 2 * deviation), up(N, K, deviation), out(64, N);
     out.spoil();
     const auto run = [&] {
-        fixture.run<mpk::tasks::SwiGlu<V>>(task_over(range.begin, range.end), {x.array.data(), gate.array.data(),
-                                                                               up.array.data(), out.array.data()});
+        fixture.run<mpk::tasks::SwiGlu<V>>(
+            task_over(range.begin, range.end),
+            {x.array.data(), gate.array.data(), up.array.data(), out.array.data()});
     };
     fixture.set_row_count(rows);
     run();
@@ -141,8 +147,9 @@ void swiglu_case(Suite& suite, std::uint32_t rows, Range range) {
             worst.same(same_bits(out.at(0, c), together[std::size_t{r} * out.stride + c]), c);
         }
     }
-    suite.check("swiglu n=" + std::to_string(N) + " k=" + std::to_string(K) + " rows=" + std::to_string(rows) + " [" +
-                    std::to_string(range.begin) + ", " + std::to_string(range.end) + ")",
+    suite.check("swiglu n=" + std::to_string(N) + " k=" + std::to_string(K) +
+                    " rows=" + std::to_string(rows) + " [" + std::to_string(range.begin) + ", " +
+                    std::to_string(range.end) + ")",
                 worst.good(), worst.detail());
 }
 
@@ -182,8 +189,9 @@ void logits_case(Suite& suite, std::uint32_t batch, Range range) {
         }
     }
     worst.same(out.padding_intact(), 0);
-    suite.check("logits n=" + std::to_string(N) + " k=" + std::to_string(K) + " batch=" + std::to_string(batch),
-                worst.good(), worst.detail());
+    suite.check(
+        "logits n=" + std::to_string(N) + " k=" + std::to_string(K) + " batch=" + std::to_string(batch),
+        worst.good(), worst.detail());
 }
 
 inline void linear_cases(Suite& suite) {

@@ -22,7 +22,7 @@ struct SampleVariant {
 // `batch` sequences whose prompt of one token has been read; sequence s samples its token 1.
 template <int Vocab>
 class Sampler {
-  public:
+public:
     explicit Sampler(std::uint32_t batch) : fixture(batch, batch, 4), logits(batch, Vocab), out(batch, -9) {
         std::vector<Row> rows;
         for (std::uint32_t s = 0; s < batch; ++s) {
@@ -72,7 +72,8 @@ class Sampler {
         }
         total = 0;
         for (std::uint32_t i = 0; i < Vocab; ++i) total += logits.value(s, i) >= least ? share[i] : 0;
-        for (std::uint32_t i = 0; i < Vocab; ++i) share[i] = logits.value(s, i) >= least ? share[i] / total : 0;
+        for (std::uint32_t i = 0; i < Vocab; ++i)
+            share[i] = logits.value(s, i) >= least ? share[i] / total : 0;
         return share;
     }
 
@@ -96,15 +97,18 @@ void greedy_case(Suite& suite) {
     for (std::uint32_t s = 0; s < 5; ++s) {
         std::int32_t best = 0;
         for (std::uint32_t c = 1; c < Vocab; ++c) {
-            if (logits.value(s, c) > logits.value(s, static_cast<std::uint32_t>(best))) best = static_cast<std::int32_t>(c);
+            if (logits.value(s, c) > logits.value(s, static_cast<std::uint32_t>(best)))
+                best = static_cast<std::int32_t>(c);
         }
         worst.same(sampler.out[s] == best, s);
-        worst.add(sampler.fixture.logprob[s], sampler.log_probability(s, static_cast<std::uint32_t>(best)), 2e-5, s);
+        worst.add(sampler.fixture.logprob[s], sampler.log_probability(s, static_cast<std::uint32_t>(best)),
+                  2e-5, s);
     }
     suite.check("greedy vocab=" + std::to_string(Vocab), worst.good(), worst.detail());
 }
 
-// Drawn tokens follow the distribution: chi-square over `draws` seeds, with a limit that chance passes once in 10^5.
+// Drawn tokens follow the distribution: chi-square over `draws` seeds, with a limit that chance passes once
+// in 10^5.
 template <int Vocab>
 void distribution_case(Suite& suite, float temperature, std::uint32_t top_k, float top_p) {
     constexpr std::uint32_t draws = 4000;
@@ -149,10 +153,11 @@ void distribution_case(Suite& suite, float temperature, std::uint32_t top_k, flo
     if (rare_expected >= 5) count(rare_seen, rare_expected);
     const double freedom = cells > 1 ? cells - 1 : 1;
     const double limit = freedom + 4.3 * std::sqrt(2 * freedom) + 12;
-    suite.check("draws vocab=" + std::to_string(Vocab) + " t=" + std::to_string(temperature) + " k=" +
-                    std::to_string(top_k) + " p=" + std::to_string(top_p),
-                worst.good() && chi < limit, worst.detail() + " chi-square " + std::to_string(chi) + " for " +
-                                                 std::to_string(static_cast<int>(freedom)));
+    suite.check("draws vocab=" + std::to_string(Vocab) + " t=" + std::to_string(temperature) +
+                    " k=" + std::to_string(top_k) + " p=" + std::to_string(top_p),
+                worst.good() && chi < limit,
+                worst.detail() + " chi-square " + std::to_string(chi) + " for " +
+                    std::to_string(static_cast<int>(freedom)));
 }
 
 // Over many random rows no token outside the top-k / top-p set is drawn, and each of a small set is.
@@ -183,8 +188,9 @@ void set_case(Suite& suite, std::uint32_t top_k, float top_p) {
             worst.same(token < Vocab && shares[s][token] > 0, s);
         }
     }
-    suite.check("sets vocab=" + std::to_string(Vocab) + " k=" + std::to_string(top_k) + " p=" + std::to_string(top_p),
-                worst.good(), worst.detail());
+    suite.check(
+        "sets vocab=" + std::to_string(Vocab) + " k=" + std::to_string(top_k) + " p=" + std::to_string(top_p),
+        worst.good(), worst.detail());
 }
 
 // The same seed and position give the same token wherever the sequence is; another position another draw.
@@ -211,7 +217,8 @@ inline void seed_case(Suite& suite) {
 // Logits that are not finite: no hang, and a token of the vocabulary.
 inline void strange_logits(Suite& suite) {
     constexpr int vocab = 333;
-    constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN(),
+                     infinity = std::numeric_limits<double>::infinity();
     Sampler<vocab> sampler(10);
     for (std::uint32_t s = 0; s < 10; ++s) {
         auto& sequence = sampler.fixture.sequences[s];
@@ -223,7 +230,8 @@ inline void strange_logits(Suite& suite) {
             if (s < 2) sampler.logits.set(s, c, nan);
             if (s == 2 || s == 3) sampler.logits.set(s, c, c % 3 == 0 ? nan : sampler.logits.value(s, c));
             if (s == 4 || s == 5) sampler.logits.set(s, c, -infinity);
-            if (s == 6 || s == 7) sampler.logits.set(s, c, c % 50 == 9 ? infinity : sampler.logits.value(s, c));
+            if (s == 6 || s == 7)
+                sampler.logits.set(s, c, c % 50 == 9 ? infinity : sampler.logits.value(s, c));
         }
     }
     sampler.run();
@@ -235,7 +243,8 @@ inline void strange_logits(Suite& suite) {
     suite.check("logits that are not finite", worst.good(), worst.detail());
 }
 
-// With score_prompt the next prompt token is forced and its log-probability recorded; without rows nothing happens.
+// With score_prompt the next prompt token is forced and its log-probability recorded; without rows nothing
+// happens.
 inline void forced_case(Suite& suite) {
     constexpr int vocab = 333;
     Sampler<vocab> sampler(2);

@@ -12,7 +12,8 @@ namespace testing {
 #if PK_CUDA
 template <class TaskType>
 __global__ void __launch_bounds__(mpk::worker_threads, 1)
-    run_task(const __grid_constant__ mpk::Machine m, const __grid_constant__ mpk::TaskSlot slot, std::uint32_t bytes) {
+    run_task(const __grid_constant__ mpk::Machine m, const __grid_constant__ mpk::TaskSlot slot,
+             std::uint32_t bytes) {
     extern __shared__ __align__(128) unsigned char scratch[];
     for (std::uint32_t i = threadIdx.x; i < bytes; i += blockDim.x) scratch[i] = 0xff;
     __syncthreads();
@@ -26,7 +27,7 @@ struct Row {
 };
 
 class Fixture {
-  public:
+public:
     Fixture(std::uint32_t batch, std::uint32_t rows, std::uint32_t context)
         : row_count(1),
           live(1),

@@ -1,9 +1,9 @@
 // Arrays that a task reads and writes: plain memory on the host, device memory with a host copy on a GPU.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
-#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <utility>
@@ -22,7 +22,7 @@ inline void require(cudaError_t status, const char* what) {
 #endif
 
 class AnyArray {
-  public:
+public:
     AnyArray() { all().push_back(this); }
     AnyArray(const AnyArray&) = delete;
     AnyArray& operator=(const AnyArray&) = delete;
@@ -38,7 +38,7 @@ class AnyArray {
 
 template <class T>
 class Array final : public AnyArray {
-  public:
+public:
     explicit Array(std::size_t count, T value = T{}) : host_(count, value) {
 #if PK_CUDA
         require(cudaMalloc(&device_, count * sizeof(T) + 1), "cudaMalloc");
@@ -69,7 +69,7 @@ class Array final : public AnyArray {
     void pull() override {}
 #endif
 
-  private:
+private:
     std::vector<T> host_;
 #if PK_CUDA
     T* device_ = nullptr;
@@ -80,13 +80,25 @@ class Array final : public AnyArray {
 inline constexpr float poison = 1.7014118e38f;
 inline constexpr pk::tile::bf16 poison_bf16{0x7f00};
 
-inline bool is_poison(float value) { return value == poison; }
-inline bool is_poison(pk::tile::bf16 value) { return value.bits == poison_bf16.bits; }
-inline bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
-inline bool same_bits(pk::tile::bf16 a, pk::tile::bf16 b) { return a.bits == b.bits; }
+inline bool is_poison(float value) {
+    return value == poison;
+}
+inline bool is_poison(pk::tile::bf16 value) {
+    return value.bits == poison_bf16.bits;
+}
+inline bool same_bits(float a, float b) {
+    return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+inline bool same_bits(pk::tile::bf16 a, pk::tile::bf16 b) {
+    return a.bits == b.bits;
+}
 
-inline double widen(float value) { return value; }
-inline double widen(pk::tile::bf16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16); }
+inline double widen(float value) {
+    return value;
+}
+inline double widen(pk::tile::bf16 value) {
+    return std::bit_cast<float>(std::uint32_t{value.bits} << 16);
+}
 
 inline pk::tile::bf16 narrow(double value) {
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
@@ -98,7 +110,9 @@ inline std::mt19937_64& generator() {
     return engine;
 }
 
-inline double normal(double deviation = 1) { return std::normal_distribution<double>(0, deviation)(generator()); }
+inline double normal(double deviation = 1) {
+    return std::normal_distribution<double>(0, deviation)(generator());
+}
 
 inline std::uint32_t below(std::uint32_t bound) {
     return std::uniform_int_distribution<std::uint32_t>(0, bound - 1)(generator());
@@ -107,7 +121,7 @@ inline std::uint32_t below(std::uint32_t bound) {
 // A matrix with padded rows: random data, zero padding.
 template <class T>
 class Matrix {
-  public:
+public:
     Matrix(std::uint32_t rows, std::uint32_t cols, double deviation = 1)
         : rows(rows), cols(cols), stride(pk::tile::padded(cols)), array(std::size_t{rows} * stride) {
         for (std::uint32_t r = 0; r < rows; ++r) {

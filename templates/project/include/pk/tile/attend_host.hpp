@@ -19,7 +19,8 @@ struct AttendScratch {
 
 // store(head, channel, value) for one row whose scaled query is in scratch.query[0].
 template <std::uint32_t Heads, std::uint32_t Channels, class Rows, class Store>
-inline void attend(AttendScratch<Heads, Channels>& scratch, const Rows& rows, std::uint32_t position, Store store) {
+inline void attend(AttendScratch<Heads, Channels>& scratch, const Rows& rows, std::uint32_t position,
+                   Store store) {
     using F = Floats<8>;
     static_assert(Channels % 8 == 0);
     float most[Heads], weight[Heads] = {};
@@ -53,7 +54,7 @@ inline void attend(AttendScratch<Heads, Channels>& scratch, const Rows& rows, st
                 store_vector(score + k, p);
                 total += p;
             }
-            weight[h] = std::fmaf(weight[h], scale.left, sum<8>(total));
+            weight[h] = multiply_add(weight[h], scale.left, sum<8>(total));
             for (std::uint32_t c = 0; c < Channels; ++c) scratch.value[h][c] *= scale.left;
         }
         for (std::uint32_t c = 0; c < Channels; c += 8) {
