@@ -26,7 +26,7 @@ def _check_tasks(plan: Plan) -> Iterator[str]:
         if counted > MAX_COUNTER:
             yield (
                 f"event {e} may be triggered {counted} times in a call, but its counter ends at "
-                f"{MAX_COUNTER}: {event.threshold} tasks a step, at most a context of {plan.runtime.context} steps"
+                f"{MAX_COUNTER}: the context of {plan.runtime.context} is too long"
             )
         if any(task.wait != e for task in tasks[event.first : event.first + event.count]):
             yield f"event {e} releases a task that waits for another event"

@@ -1,36 +1,18 @@
-"""safetensors files: one, or several behind an index.
-
-The format is a u64 header length, a JSON header with dtype, shape and byte range of each tensor, and the
-data. Tensors are memory-mapped.
-"""
+"""safetensors files: one, or several behind an index."""
 
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
 from kgen.weights.checkpoint import Array, Checkpoint, SourceTensor, WeightsError
 
-_DTYPES: dict[str, Any] = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
-_MAX_HEADER = 100_000_000  # the limit of the reference implementation
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """One tensor of a header; bytes [begin, end) of the data."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    begin: int
-    end: int
+_DTYPES = ("F32", "F16", "BF16")
 
 
 def read_safetensors(path: Path) -> Checkpoint:
@@ -56,44 +38,23 @@ def read_index(path: Path) -> Checkpoint:
 
 
 def _tensors(path: Path) -> dict[str, SourceTensor]:
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(_MAX_HEADER, size - 8):
-            raise WeightsError(f"{path}: not a safetensors file, or truncated in its header")
-        try:
-            header = json.loads(file.read(length))
-            header.pop("__metadata__", None)
-            entries = [_entry(name, fields) for name, fields in header.items()]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise WeightsError(f"{path}: damaged safetensors header: {error!r}") from error
-    base = 8 + length
+    # The tensors hold the open file, which is mapped: nothing is read before it is asked for.
+    try:
+        file: Any = safe_open(path, framework="numpy")
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(f"{path}: not a safetensors file, or truncated or damaged: {error}") from error
     tensors = {}
-    for e in entries:
-        if base + e.end > size:
-            raise WeightsError(f"{path}: truncated: {e.name} ends at byte {base + e.end} of {size}")
-        count = e.end - e.begin
-        if e.dtype in _DTYPES and count != math.prod(e.shape) * np.dtype(_DTYPES[e.dtype]).itemsize:
-            raise WeightsError(f"{path}: {e.name} has {count} bytes, not those of {e.dtype} {e.shape}")
-        tensors[e.name] = SourceTensor(e.shape, partial(_read, path, e, base))
+    for name in sorted(file.keys()):
+        part = file.get_slice(name)
+        shape, dtype = tuple(part.get_shape()), part.get_dtype()
+        tensors[name] = SourceTensor(shape, partial(_read, f"{path}: {name}", shape, dtype, part))
     return tensors
 
 
-def _entry(name: str, fields: dict[str, Any]) -> _Entry:
-    begin, end = fields["data_offsets"]
-    return _Entry(name, fields["dtype"], tuple(fields["shape"]), begin, end)
-
-
-def _read(path: Path, entry: _Entry, base: int, begin: int, end: int) -> Array:
-    if entry.dtype not in _DTYPES:
-        raise WeightsError(f"{path}: {entry.name} has dtype {entry.dtype}; F32, F16 and BF16 can be packed")
-    dtype = np.dtype(_DTYPES[entry.dtype])
-    tail = entry.shape[1:]
-    row = math.prod(tail) * dtype.itemsize
-    shape = (end - begin, *tail)
-    if end == begin or row == 0:
-        return np.empty(shape, dtype)
-    offset = base + entry.begin + begin * row
-    data: Array = np.memmap(path, np.uint8, "r", offset, ((end - begin) * row,))
-    rows: Array = data.view(dtype).reshape(shape)
+def _read(where: str, shape: tuple[int, ...], dtype: str, part: Any, begin: int, end: int) -> Array:
+    if dtype not in _DTYPES:
+        raise WeightsError(f"{where} has dtype {dtype}; F32, F16 and BF16 can be packed")
+    if begin == end:
+        return np.empty((0, *shape[1:]), np.float32)
+    rows: Array = part[begin:end] if shape else part[...].reshape(1)
     return rows

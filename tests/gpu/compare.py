@@ -53,7 +53,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / "weights.kgen"
         write_packed(description, exact, weights)
-        with load_model(project, library, weights, kv_tokens=16 * min(2048, description["runtime"]["context"])) as model:
+        with load_model(
+            project, library, weights, kv_tokens=16 * min(2048, description["runtime"]["context"])
+        ) as model:
             cases = FULL if "--full" in sys.argv else QUICK
             for batch, context in cases:
                 if batch > model.info.batch or context > model.info.context:

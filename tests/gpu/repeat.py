@@ -1,4 +1,7 @@
-"""The same greedy request many times in a row: no hang, every output bit-equal. Usage: repeat.py PROJECT LIBRARY RUNS."""
+"""The same greedy request many times in a row: no hang, every output bit-equal.
+
+Usage: repeat.py PROJECT LIBRARY RUNS.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Everything a machine with a GPU is asked to show, in one call: `ci/gpu.sh [quick|full]`.
 
 Builds the generated projects under --projects (or generates them when kgen can be imported), runs their
-harnesses, the task checks, compute-sanitizer, the comparison with transformers, repeated runs and the benches.
+harnesses, the task checks, compute-sanitizer, the comparison with transformers, repeated runs and benches.
 """
 
 from __future__ import annotations
@@ -83,6 +83,24 @@ def build(run: Run, project: Path) -> Path | None:
     return project / "build" / "cuda" / f"lib{name}.so"
 
 
+def bench(run: Run, project: Path, library: Path, full: bool) -> None:
+    """Step times, and PyTorch's for the same model in the same run."""
+    name = json.loads((project / "model.json").read_text())["name"]
+    environment = {f"{name.upper()}_LIBRARY": str(library)}
+    for batch, context in ((1, 64), (1, 1024), (16, 1024)) if full else ((1, 64),):
+        case = [str(project), str(batch), str(context)]
+        run.stage(
+            f"bench {name} {batch} {context}",
+            [sys.executable, HERE / "decode.py", *case],
+            200,
+            env=environment,
+        )
+        if importlib.util.find_spec("torch"):
+            run.stage(
+                f"torch {name} {batch} {context}", [sys.executable, HERE / "torch_decode.py", *case], 200
+            )
+
+
 def main() -> int:
     """Run the stages."""
     parser = argparse.ArgumentParser()
@@ -112,7 +130,9 @@ def main() -> int:
         flags = ["-std=c++20", "-O2", "-lineinfo", "-gencode=arch=compute_90a,code=sm_90a", "-DPK_CUDA=1"]
         source = ROOT / "tests" / "headers" / "gpu_tasks.cu"
         include = ROOT / "templates" / "project" / "include"
-        if run.stage("tasks build", ["nvcc", *flags, f"-I{include}", f"-I{source.parent}", source, "-o", binary], 240):
+        if run.stage(
+            "tasks build", ["nvcc", *flags, f"-I{include}", f"-I{source.parent}", source, "-o", binary], 240
+        ):
             run.stage("tasks", [binary], 120)
             binary.unlink()
     if "tiny" in built:
@@ -137,7 +157,10 @@ def main() -> int:
     gguf = os.environ.get("KGEN_SMOLLM2_GGUF", "")
     if wanted("text"):
         if gguf and importlib.util.find_spec("pydantic"):
-            environment = {"KGEN_E2E_PRESET": "cuda", "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+            environment = {
+                "KGEN_E2E_PRESET": "cuda",
+                "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}",
+            }
             command = [python, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", ROOT / "tests" / "e2e"]
             run.stage("text smollm2", command, 300, env=environment)
         else:
@@ -145,6 +168,9 @@ def main() -> int:
     for name, runs in (("smollm2_135m", 1000 if full else 100),):
         if name in built and wanted("repeat"):
             run.stage(f"repeat {name} {runs}", [python, HERE / "repeat.py", *built[name], str(runs)], 500)
+    for name in EXACT:
+        if name in built and wanted("bench"):
+            bench(run, *built[name], full)
     return run.finish(about(arguments.mode), f"gpu-{arguments.mode}.json")
 
 

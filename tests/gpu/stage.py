@@ -1,4 +1,4 @@
-"""Stages of a GPU run: each is a command under a time limit, with its log kept and its result in one table."""
+"""Stages of a GPU run: commands under a time limit, with their logs kept and their results in one table."""
 
 from __future__ import annotations
 

@@ -44,7 +44,6 @@ def check(project: Project, m: Model, seed: int, workers: int) -> float:
     return max(errors)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_model(seed: int, tmp_path: Path) -> None:
     model = random_model(seed)

@@ -1,17 +1,18 @@
 """Draws of the library against those of the interpreter.
 
 Both turn logits into a cumulative distribution F and take the token at which it passes the same uniform
-number. Their logits differ by rounding, at most by d. So the mass of the tokens up to any one, and that of the
-tokens after it, change at most by the factor exp(d / T), and the logarithm of F / (1 - F) by 2 d / T. The slope
-of the sigmoid function is at most 1/4, so F moves by at most d / (2 T), and a uniform number that is farther
-than that from both ends of its token's interval must give the same token. top_k keeps the same tokens where the
-last one kept and the first one left out are more than 2 d apart; top_p where, besides, the mass wanted is not
-that close to a place where the set changes.
+number. Their logits differ by rounding, at most by d. So the mass of the tokens up to any one, and that of
+the tokens after it, change at most by the factor exp(d / T), and the logarithm of F / (1 - F) by 2 d / T.
+The slope of the sigmoid function is at most 1/4, so F moves by at most d / (2 T), and a uniform number that
+is farther than that from both ends of its token's interval must give the same token. top_k keeps the same
+tokens where the last one kept and the first one left out are more than 2 d apart; top_p where, besides, the
+mass wanted is not that close to a place where the set changes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ MODEL = Model("draws", vocab=19, tied=False, hidden=64, heads=4, head=16, ffn=72
 NEW_TOKENS = 6
 # The largest difference of a logit between the two, at logits of up to about 15.
 DIFFERENCE = 0.06
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "temperature": {"temperature": 5.0},
     "top_k": {"temperature": 4.0, "top_k": 5},
     "top_p": {"temperature": 8.0, "top_p": 0.7},
@@ -98,7 +99,7 @@ def test_the_rule_knows_a_draw_on_the_edge() -> None:
         assert draw.is_clear(0.01) == (abs(uniform - 0.5) > 0.005)
         if draw.is_clear(0.01):
             for nudged in ([0.01, -0.01], [-0.01, 0.01]):
-                moved = choose(logits + np.float32(nudged), draw.request, 5)
+                moved = choose(logits + np.array(nudged, dtype=np.float32), draw.request, 5)
                 assert moved == choose(logits, draw.request, 5)
 
 

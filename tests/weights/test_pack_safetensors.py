@@ -176,9 +176,9 @@ def test_progress_ends_with_every_byte_written(project, tmp_path):
     ("damage", "message"),
     [
         (lambda raw: raw[:-1], "truncated"),
-        (lambda raw: raw[:5], "truncated in its header"),
+        (lambda raw: raw[:5], "header too small"),
         (lambda raw: b"\xff" * 8 + raw[8:], "not a safetensors file"),
-        (lambda raw: raw[:8] + b"!" + raw[9:], "damaged safetensors header"),
+        (lambda raw: raw[:8] + b"!" + raw[9:], "invalid JSON in header"),
     ],
 )
 def test_damaged_files(project, tmp_path, damage, message):

@@ -166,7 +166,7 @@ def test_longer_structure_of_a_newer_header(raw: Raw, binding: ModuleType) -> No
 
 
 def test_nothing_changes_after_a_refusal(raw: Raw, model: Any, spec: dict[str, Any]) -> None:
-    (before,) = model.generate([[1, 2, 3]], max_new_tokens=3)
+    (before,) = model.generate([random_prompt(spec, 3)], max_new_tokens=3)
     raw.refused(raw.generate(raw.sequence(top_p=9.0)), "top_p")
     tokens, finish = model.tokens(0)
     np.testing.assert_array_equal(tokens, before.tokens)
@@ -177,6 +177,8 @@ def test_cache_too_small_for_the_request(
     make_model: Callable[..., Any], binding: ModuleType, spec: dict[str, Any]
 ) -> None:
     page = spec["runtime"]["kv_page"]
+    if spec["runtime"]["context"] <= page:
+        pytest.skip("a sequence has one page at most")
     model = make_model(kv_tokens=page)
     model.generate([[1]], max_new_tokens=page)
     with pytest.raises(

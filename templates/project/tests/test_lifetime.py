@@ -43,10 +43,12 @@ class DeviceMemory:
         return free.value
 
 
-def test_create_and_destroy_100_times(binding: ModuleType, library: Any, weights: Path) -> None:
+def test_create_and_destroy_100_times(
+    binding: ModuleType, library: Any, weights: Path, spec: dict[str, Any]
+) -> None:
     def cycle() -> None:
         with binding.Model(weights, library=library, workers=3) as model:
-            model.generate([[1, 2, 3]], max_new_tokens=2)
+            model.generate([random_prompt(spec, 3)], max_new_tokens=2)
 
     for _ in range(20):
         cycle()

@@ -23,8 +23,8 @@ struct TensorDesc {
 
 inline constexpr std::uint32_t max_operands = 8;
 
-// One operator of one layer. Slot i of `operand` is an index into the tensor table; the variant names the slots,
-// and those that it does not have are 0.
+// One operator of one layer. Slot i of `operand` is an index into the tensor table; the variant names the
+// slots, and those that it does not have are 0.
 struct OpDesc {
     std::uint16_t variant;
     std::int16_t layer;  // layer of the KV cache, -1 where there is none

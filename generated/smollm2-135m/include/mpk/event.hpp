@@ -12,7 +12,9 @@ PK_DEVICE std::uint32_t target_of(const Machine& m, std::uint32_t event, std::ui
     return m.events[event].threshold * (event == start_event ? step : step + 1);
 }
 
-PK_DEVICE bool reached(std::uint32_t counter, std::uint32_t target) { return counter >= target; }
+PK_DEVICE bool reached(std::uint32_t counter, std::uint32_t target) {
+    return counter >= target;
+}
 
 // Adds `count` and says whether that opened the event for this step.
 // acq_rel: what this thread did, or saw through a barrier or an acquire, is seen by whoever sees the counter

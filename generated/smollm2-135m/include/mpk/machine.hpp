@@ -20,7 +20,8 @@ struct Sequence {
     float temperature;    // 0: argmax
     std::uint32_t top_k;  // 0: all
     float top_p;          // 1: all
-    std::uint32_t score_prompt;  // 1: one row a step, and the log-probability of every prompt token is recorded
+    std::uint32_t
+        score_prompt;  // 1: one row a step, and the log-probability of every prompt token is recorded
     std::uint64_t seed;
     std::uint32_t stop_count;
     std::int32_t stop[max_stop_tokens];
@@ -33,14 +34,14 @@ struct Sequence {
 // The rows of the step being computed. Row r is token `position[r]` of sequence `sequence[r]`; the rows of
 // one sequence are consecutive. Written by the advance task of the step before.
 struct Step {
-    std::uint32_t* row_count;   // [1]
-    std::uint32_t* live;        // [1] sequences not finished; 0 ends the call
-    std::uint32_t* sequence;    // [rows]
-    std::uint32_t* position;    // [rows]
-    std::uint32_t* first_row;   // [batch]
-    std::uint32_t* rows_of;     // [batch] rows of each sequence in this step, 0 when it has none
-    std::int32_t* sample_row;   // [batch] row whose logits the step samples from, -1 for none
-    float* sampled_logprob;     // [batch] log-probability of what the sample task chose (or of the forced token)
+    std::uint32_t* row_count;  // [1]
+    std::uint32_t* live;       // [1] sequences not finished; 0 ends the call
+    std::uint32_t* sequence;   // [rows]
+    std::uint32_t* position;   // [rows]
+    std::uint32_t* first_row;  // [batch]
+    std::uint32_t* rows_of;    // [batch] rows of each sequence in this step, 0 when it has none
+    std::int32_t* sample_row;  // [batch] row whose logits the step samples from, -1 for none
+    float* sampled_logprob;  // [batch] log-probability of what the sample task chose (or of the forced token)
 };
 
 // Where results go while the call runs; on a GPU this is host memory that the device writes.
@@ -55,13 +56,13 @@ struct Output {
     float* logprobs;        // [batch][context + 1]
 };
 
-// Slots of a bounded queue of ready tasks. A slot holds (ticket + 1) << 32 | task once it is filled. Slots and
-// words are zero at the start of a call; give each word a cache line of its own.
+// Slots of a bounded queue of ready tasks. A slot holds (ticket + 1) << 32 | task once it is filled. Slots
+// and words are zero at the start of a call; give each word a cache line of its own.
 struct Queue {
-    std::uint64_t* slots;  // [capacity]
-    std::int32_t* ready;   // tasks to take, less the takers that have yet to see that they came too late
-    std::uint32_t* head;   // next ticket to take
-    std::uint32_t* tail;   // next ticket to give
+    std::uint64_t* slots;    // [capacity]
+    std::int32_t* ready;     // tasks to take, less the takers that have yet to see that they came too late
+    std::uint32_t* head;     // next ticket to take
+    std::uint32_t* tail;     // next ticket to give
     std::uint32_t capacity;  // a power of two, at least the just-in-time tasks of one step
 };
 
@@ -84,14 +85,14 @@ struct KvCache {
 struct Machine {
     const Task* tasks;
     const OpDesc* ops;
-    const EventDesc* events;          // [first, first + count) trimmed to what is just-in-time: see task_list.hpp
-    void* const* tensors;             // data of each tensor of the plan
+    const EventDesc* events;  // [first, first + count) trimmed to what is just-in-time: see task_list.hpp
+    void* const* tensors;     // data of each tensor of the plan
     const std::uint32_t* list_begin;  // [workers + 1] into `list`
     const std::uint32_t* list;        // ahead-of-time tasks of each worker, in linear order
     std::uint32_t* counters;          // [event_count], zero at the start of a call
     Queue queue;
     Step step;
-    Sequence* sequences;         // [batch]
+    Sequence* sequences;          // [batch]
     const std::int32_t* prompts;  // [batch][context]
     Output output;
     KvCache kv;

@@ -23,7 +23,8 @@ PK_DEVICE void push(const Queue& queue, bool give, std::uint32_t task) {
         const std::uint32_t before = givers & ((1u << pk::lane()) - 1);
         const std::uint32_t ticket = first + pk::count_bits(before);
         // Release: the taker sees all that the giver saw when the task's event opened.
-        pk::store_release(&queue.slots[ticket & (queue.capacity - 1)], std::uint64_t{ticket + 1} << 32 | task);
+        pk::store_release(&queue.slots[ticket & (queue.capacity - 1)],
+                          std::uint64_t{ticket + 1} << 32 | task);
     }
     pk::sync_warp();
     // Relaxed: a taker finds its task by the ticket in the slot, not by this count.
@@ -31,7 +32,9 @@ PK_DEVICE void push(const Queue& queue, bool give, std::uint32_t task) {
 }
 
 // Whether a take may succeed.
-PK_DEVICE bool may_take(const Queue& queue) { return pk::load_relaxed(queue.ready) > 0; }
+PK_DEVICE bool may_take(const Queue& queue) {
+    return pk::load_relaxed(queue.ready) > 0;
+}
 
 // Takes a task if there is one. One thread calls.
 PK_DEVICE bool take(const Queue& queue, std::uint32_t& task) {

@@ -6,10 +6,10 @@
 
 namespace mpk {
 
-// Hands out the just-in-time tasks of an event that has just opened. A task with nothing to do in this step is
-// not queued: its trigger is added at once, unless that could open an event with just-in-time tasks of its
-// own; then the task is queued all the same, so that nothing here recurses. All lanes of one warp call; the
-// lane that opened the event comes with the others through a warp barrier, which passes on what it acquired.
+// Hands out the just-in-time tasks of an event that has just opened. A task with nothing to do in this step
+// is not queued: its trigger is added at once, unless that could open an event with just-in-time tasks of its
+// own; then the task is queued all the same, so that nothing here recurses. All lanes of one warp call, after
+// a warp barrier with the lane that opened the event.
 template <class Program>
 PK_DEVICE void dispatch(const Machine& m, std::uint32_t event) {
     const EventDesc released = m.events[event];
@@ -30,10 +30,15 @@ PK_DEVICE void dispatch(const Machine& m, std::uint32_t event) {
 // cumulative, so it covers what every thread of the block wrote before that barrier.
 template <class Program>
 PK_DEVICE void complete(const Machine& m, const Task& task) {
-    std::uint32_t opened = 0;
-    if (pk::lane() == 0) opened = trigger(m, task.trigger, 1) ? 1 : 0;
-    opened = pk::broadcast(opened, 0);
-    if (opened != 0 && m.events[task.trigger].count != 0) dispatch<Program>(m, task.trigger);
+    constexpr std::uint32_t none = 0xffffffff;
+    std::uint32_t to_dispatch = none;
+    // One lane reads the task: it lies where that lane puts the next one.
+    if (pk::lane() == 0) {
+        const std::uint32_t event = task.trigger;
+        if (trigger(m, event, 1) && m.events[event].count != 0) to_dispatch = event;
+    }
+    to_dispatch = pk::broadcast(to_dispatch, 0);
+    if (to_dispatch != none) dispatch<Program>(m, to_dispatch);
 }
 
 }  // namespace mpk

@@ -11,10 +11,11 @@
 namespace mpk {
 
 struct TaskList {
-    std::vector<Task> tasks;            // in linear order
-    std::vector<EventDesc> events;      // [first, first + count) is the least range with all just-in-time tasks
-    std::vector<std::uint32_t> begin;   // [workers + 1]: worker w runs list[begin[w]] .. list[begin[w + 1] - 1]
-    std::vector<std::uint32_t> list;    // ahead-of-time tasks, linear order within a worker
+    std::vector<Task> tasks;        // in linear order
+    std::vector<EventDesc> events;  // [first, first + count) is the least range with all just-in-time tasks
+    std::vector<std::uint32_t>
+        begin;                        // [workers + 1]: worker w runs list[begin[w]] .. list[begin[w + 1] - 1]
+    std::vector<std::uint32_t> list;  // ahead-of-time tasks, linear order within a worker
 };
 
 inline std::vector<Task> expand_runs(const Plan& plan) {

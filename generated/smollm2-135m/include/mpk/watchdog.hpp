@@ -17,7 +17,9 @@ struct Wait {
 
 inline constexpr std::uint32_t no_task = 0xffffffff;
 
-PK_DEVICE bool failed(const Machine& m) { return pk::load_relaxed(&m.report->state) != 0; }
+PK_DEVICE bool failed(const Machine& m) {
+    return pk::load_relaxed(&m.report->state) != 0;
+}
 
 // The first to fail describes it; `state` is 2 once the other fields are complete (release).
 PK_DEVICE void report_timeout(const Machine& m, std::uint32_t worker, const Wait& wait, std::uint32_t seen) {
@@ -36,7 +38,7 @@ PK_DEVICE void report_timeout(const Machine& m, std::uint32_t worker, const Wait
 
 // Measures the time since the counter last moved. The clock is read once in a while only.
 class Watchdog {
-  public:
+public:
     PK_DEVICE explicit Watchdog(std::uint64_t timeout_ns) : timeout_(timeout_ns) {}
 
     // After a poll that saw `counter`; true when the time is up.
@@ -56,7 +58,7 @@ class Watchdog {
 
     PK_DEVICE std::uint32_t polls() const { return polls_; }
 
-  private:
+private:
     static constexpr std::uint32_t clock_interval = 64;
     std::uint64_t timeout_;
     std::uint64_t since_ = 0;

@@ -12,30 +12,22 @@ namespace mpk {
 
 // What the leading warp tells the others of its block.
 struct WorkerBoard {
-    TaskSlot own;     // the next task of the worker's list
-    TaskSlot queued;  // a task from the queue
+    TaskSlot own;          // the next task of the worker's list
+    TaskSlot queued;       // a task from the queue
     const TaskSlot* next;  // null: leave
 };
 
 namespace detail {
 
-// Copies a task and what it names. All lanes of the leading warp call.
+// Copies a task and what it names. One thread calls: on a GPU the board lies in shared memory, and what a
+// thread writes there is read by others only after a barrier of the block.
 PK_DEVICE void fetch(const Machine& m, std::uint32_t task, TaskSlot& slot) {
-    static_assert(sizeof(Task) % 4 == 0 && alignof(Task) == 4 && sizeof(OpDesc) % 2 == 0);
-    const auto* task_words = reinterpret_cast<const std::uint32_t*>(m.tasks + task);
-    for (std::uint32_t i = pk::lane(); i < sizeof(Task) / 4; i += pk::warp_lanes) {
-        reinterpret_cast<std::uint32_t*>(&slot.task)[i] = task_words[i];
-    }
-    pk::sync_warp();
-    const auto* op_words = reinterpret_cast<const std::uint16_t*>(m.ops + slot.task.op);
-    for (std::uint32_t i = pk::lane(); i < sizeof(OpDesc) / 2; i += pk::warp_lanes) {
-        reinterpret_cast<std::uint16_t*>(&slot.op)[i] = op_words[i];
-    }
-    pk::sync_warp();
-    for (std::uint32_t i = pk::lane(); i < max_operands; i += pk::warp_lanes) {
-        slot.operands[i] = m.tensors[slot.op.operand[i]];
-    }
-    pk::sync_warp();
+    const Task fetched = m.tasks[task];
+    const OpDesc op = m.ops[fetched.op];
+    slot.task = fetched;
+    slot.op = op;
+    PK_UNROLL
+    for (std::uint32_t i = 0; i < max_operands; ++i) slot.operands[i] = m.tensors[op.operand[i]];
 }
 
 // One look at everything a waiting worker cares about.
@@ -47,8 +39,8 @@ struct Poll {
 
 PK_DEVICE Poll poll(const Machine& m, std::uint32_t event) {
 #if PK_CUDA
-    // One load of three lanes costs one trip to L2. Acquire by the lane that reads the counter; the others
-    // join through the warp barrier in the shuffles and the block barrier that follows.
+    // One load of three lanes costs one trip to L2. It acquires for the lane that reads the counter; a warp
+    // barrier and a block barrier hand that on.
     const std::uint32_t* word = &m.counters[event];
     if (pk::lane() == 1) word = reinterpret_cast<const std::uint32_t*>(m.queue.ready);
     if (pk::lane() == 2) word = &m.report->state;
@@ -67,14 +59,17 @@ PK_DEVICE Outcome wait_for(const Machine& m, std::uint32_t worker, const Wait& w
     for (Watchdog watchdog(m.timeout_ns);;) {
         const Poll seen = poll(m, wait.event);
         if (seen.failed) return Outcome::leave;
-        if (reached(seen.counter, wait.target)) return Outcome::open;
+        if (reached(seen.counter, wait.target)) {
+            pk::sync_warp();  // all lanes see what the counter's lane acquired
+            return Outcome::open;
+        }
         if (seen.queued) {
             std::uint32_t taken = no_task;
             if (pk::lane() == 0 && !take(m.queue, taken)) taken = no_task;
             task = pk::broadcast(taken, 0);
             if (task != no_task) return Outcome::queued;
         }
-        // All lanes read the same clock within a warp only by luck: one decides.
+        // Lanes may read different times: one decides.
         bool late = false;
         if (pk::lane() == 0) {
             late = watchdog.expired(seen.counter);
@@ -87,7 +82,7 @@ PK_DEVICE Outcome wait_for(const Machine& m, std::uint32_t worker, const Wait& w
 
 // Where a worker stands in its list.
 class Course {
-  public:
+public:
     PK_DEVICE Course(const Machine& m, std::uint32_t worker)
         : worker_(worker), begin_(m.list_begin[worker]), end_(m.list_begin[worker + 1]), at_(end_) {}
 
@@ -95,22 +90,24 @@ class Course {
     PK_DEVICE const TaskSlot* next(const Machine& m, WorkerBoard& board) {
         for (;;) {
             const bool between_steps = at_ == end_;
-            if (!between_steps && !fetched_) {
-                fetch(m, m.list[at_], board.own);
-                fetched_ = true;
-            }
+            // Only the first lane looks at the board: the others may still be reading what it says next.
             Wait wait{start_event, 0, step_, no_task, no_task};
             if (!between_steps) {
-                wait.event = board.own.task.wait;
                 wait.task = m.list[at_];
-                wait.op = board.own.task.op;
+                if (pk::lane() == 0) {
+                    if (!fetched_) fetch(m, wait.task, board.own);
+                    wait.event = board.own.task.wait;
+                    wait.op = board.own.task.op;
+                }
+                fetched_ = true;
+                wait.event = pk::broadcast(wait.event, 0);
             }
             wait.target = target_of(m, wait.event, step_);
             std::uint32_t task = no_task;
             const Outcome outcome = wait_for(m, worker_, wait, task);
             if (outcome == Outcome::leave) return nullptr;
             if (outcome == Outcome::queued) {
-                fetch(m, task, board.queued);
+                if (pk::lane() == 0) fetch(m, task, board.queued);
                 return &board.queued;
             }
             if (!between_steps) {
@@ -125,7 +122,7 @@ class Course {
         }
     }
 
-  private:
+private:
     std::uint32_t worker_, begin_, end_;
     std::uint32_t at_;        // the end between two steps
     std::uint32_t step_ = 0;  // of the task at `at_`, or the one that is to begin

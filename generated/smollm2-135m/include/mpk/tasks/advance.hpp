@@ -19,14 +19,14 @@ struct Advance : AlwaysActive {
             if (m.step.rows_of[s] != 0) record(m, s, sampled[s]);
         }
         pk::sync_block();
-        if (pk::thread_rank() == 0) {
-            const std::uint32_t live = choose_rows(m, tokens, sampled);
+        if (pk::warp() == 0) {
+            const std::uint32_t live = choose_rows<WarpLanes>(m, tokens, sampled);
             // Atomic since a worker without tasks may only now look at the step before; ordered by event 0.
-            pk::store_relaxed(m.step.live, live);
+            if (pk::lane() == 0) pk::store_relaxed(m.step.live, live);
         }
     }
 
-  private:
+private:
     PK_DEVICE static bool is_stop(const Sequence& sequence, std::int32_t token) {
         bool found = false;
         for (std::uint32_t i = 0; i < sequence.stop_count; ++i) found = found || sequence.stop[i] == token;

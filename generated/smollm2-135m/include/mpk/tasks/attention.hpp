@@ -1,5 +1,5 @@
-// Grouped-query attention of one KV head of one sequence: the keys and values of the step's rows go to the paged cache,
-// then each row attends to all positions up to its own.
+// Grouped-query attention of one KV head of one sequence: the keys and values of the step's rows go to the
+// paged cache, then each row attends to all positions up to its own.
 #pragma once
 
 #include "mpk/tasks/rows.hpp"
@@ -28,7 +28,9 @@ struct Attention {
     using Scratch = pk::tile::AttendScratch<together, V::head>;
     static constexpr std::uint32_t scratch_bytes = sizeof(Scratch);
 
-    PK_DEVICE static bool active(const Machine& m, const Task& task) { return m.step.rows_of[task.begin] != 0; }
+    PK_DEVICE static bool active(const Machine& m, const Task& task) {
+        return m.step.rows_of[task.begin] != 0;
+    }
 
     PK_DEVICE static void run(Context& ctx) {
         const Machine& m = ctx.machine;
@@ -48,7 +50,7 @@ struct Attention {
         attend(work, count, *static_cast<Scratch*>(ctx.scratch));
     }
 
-  private:
+private:
     static constexpr std::uint64_t qkv_stride = pk::tile::padded((V::heads + 2 * V::kv_heads) * V::head);
     static constexpr std::uint64_t out_stride = pk::tile::padded(V::heads * V::head);
 
@@ -81,11 +83,12 @@ struct Attention {
         pk::tile::norm_and_rotate<V, V::has_k_norm>(
             k, norm, pk::tile::rope_angles<V>(position),
             [=](std::uint32_t channel, float x) { key[channel] = pk::tile::to_bf16(x); });
-        for (std::uint32_t c = pk::lane(); c < V::head; c += pk::warp_lanes) value[c] = pk::tile::to_bf16(v[c]);
+        for (std::uint32_t c = pk::lane(); c < V::head; c += pk::warp_lanes)
+            value[c] = pk::tile::to_bf16(v[c]);
     }
 
-    // The queries of heads [first, first + together) of the group for row r, scaled, in `query`. One warp. Heads past
-    // the group repeat its last one.
+    // The queries of heads [first, first + together) of the group for row r, scaled, in `query`. One warp.
+    // Heads past the group repeat its last one.
     PK_DEVICE static void prepare(const Work& work, std::uint32_t r, std::uint32_t first,
                                   float (&query)[together][V::head]) {
         const float* qkv = work.qkv + (work.first_row + r) * qkv_stride + work.kv_head * group * V::head;
@@ -94,8 +97,9 @@ struct Attention {
         for (std::uint32_t h = 0; h < together; ++h) {
             const std::uint32_t head = first + h < group ? first + h : group - 1;
             pk::tile::norm_and_rotate<V, V::has_q_norm>(
-                qkv + head * V::head, work.q_norm, angles,
-                [&](std::uint32_t channel, float x) { query[h][channel] = x * static_cast<float>(V::scale); });
+                qkv + head * V::head, work.q_norm, angles, [&](std::uint32_t channel, float x) {
+                    query[h][channel] = x * static_cast<float>(V::scale);
+                });
         }
         pk::sync_warp();
     }
@@ -103,8 +107,8 @@ struct Attention {
     PK_DEVICE static void attend(const Work& work, std::uint32_t count, Scratch& scratch) {
         const std::uint32_t units = count * passes;
         const auto store = [&](std::uint32_t unit) {
-            pk::tile::bf16* out = work.out + (work.first_row + unit / passes) * out_stride +
-                                  work.kv_head * group * V::head;
+            pk::tile::bf16* out =
+                work.out + (work.first_row + unit / passes) * out_stride + work.kv_head * group * V::head;
             const std::uint32_t first = unit % passes * together;
             return [=](std::uint32_t h, std::uint32_t channel, float x) {
                 if (first + h < group) out[(first + h) * V::head + channel] = pk::tile::to_bf16(x);
@@ -114,8 +118,8 @@ struct Attention {
         if (units >= pk::block_warps) {
             for (std::uint32_t unit = pk::warp(); unit < units; unit += pk::block_warps) {
                 prepare(work, unit / passes, unit % passes * together, scratch.query[pk::warp()]);
-                pk::tile::attend_by_warp(scratch.query[pk::warp()], work.rows, work.first_position + unit / passes,
-                                         store(unit));
+                pk::tile::attend_by_warp(scratch.query[pk::warp()], work.rows,
+                                         work.first_position + unit / passes, store(unit));
             }
             return;
         }

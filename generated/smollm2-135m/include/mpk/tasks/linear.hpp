@@ -19,10 +19,11 @@ struct Linear : AlwaysActive {
         auto* out = ctx.tensor<float>(V::slot::out);
         const std::uint32_t begin = ctx.task.begin;
         pk::tile::product<V::k, 1>(
-            *ctx.machine.step.row_count, ctx.task.end - begin, [=](std::uint32_t row) { return x + row * k_stride; },
+            *ctx.machine.step.row_count, ctx.task.end - begin,
+            [=](std::uint32_t row) { return x + row * k_stride; },
             [=](std::uint32_t, std::uint32_t col) { return weight + (begin + col) * k_stride; },
             *static_cast<Scratch*>(ctx.scratch),
-            [=, &ctx](std::uint32_t row, std::uint32_t col, const float(&sums)[1]) {
+            [=, &ctx](std::uint32_t row, std::uint32_t col, const float (&sums)[1]) {
                 const std::uint64_t at = row * n_stride + begin + col;
                 float value = sums[0];
                 if constexpr (V::has_bias) {

@@ -1,4 +1,5 @@
-// out[s] = x[sample_row[s]] @ weight.T for the vocabulary range [begin, end), for each sequence s that samples.
+// out[s] = x[sample_row[s]] @ weight.T for the vocabulary range [begin, end), for each sequence s that
+// samples.
 #pragma once
 
 #include "mpk/tasks/rows.hpp"
@@ -33,14 +34,15 @@ struct Logits : AlwaysActive {
             pk::tile::product<V::k, 1>(
                 scratch.count, ctx.task.end - begin,
                 [=](std::uint32_t row) { return x + x_row[row] * k_stride; },
-                [=](std::uint32_t, std::uint32_t col) { return weight + (begin + col) * k_stride; }, scratch.product,
-                [=](std::uint32_t row, std::uint32_t col, const float(&sums)[1]) {
+                [=](std::uint32_t, std::uint32_t col) { return weight + (begin + col) * k_stride; },
+                scratch.product,
+                [=](std::uint32_t row, std::uint32_t col, const float (&sums)[1]) {
                     out[sequence[row] * n_stride + begin + col] = sums[0];
                 });
         }
     }
 
-  private:
+private:
     // Lists the sequences from `first` on that sample, and where the next group starts. One warp calls.
     PK_DEVICE static void collect(const Machine& m, std::uint32_t first, Scratch& scratch) {
         std::uint32_t count = 0, s = first;

@@ -12,8 +12,8 @@
 
 namespace mpk::tasks {
 
-// Probabilities are integers in units of 2^-40 of the most likely token, so that sums of them are exact and a choice
-// does not depend on the number of threads.
+// Probabilities are integers in units of 2^-40 of the most likely token, so that sums of them are exact and a
+// choice does not depend on the number of threads.
 template <class V>
 struct Sample : AlwaysActive {
     struct Scratch {
@@ -48,7 +48,7 @@ struct Sample : AlwaysActive {
         }
     }
 
-  private:
+private:
     // A logit that is not a number has no chance.
     PK_DEVICE static float clean(float logit) { return logit == logit ? logit : -INFINITY; }
 
@@ -73,13 +73,15 @@ struct Sample : AlwaysActive {
         };
         std::uint64_t total = sum(h, kept_mass(least));
         if (sequence.top_p > 0 && sequence.top_p < 1) {
-            const auto wanted = static_cast<std::uint64_t>(static_cast<double>(sequence.top_p) * static_cast<double>(total));
+            const auto wanted =
+                static_cast<std::uint64_t>(static_cast<double>(sequence.top_p) * static_cast<double>(total));
             const std::uint32_t by_mass =
                 pk::tile::select_from_top(h, V::vocab, wanted == 0 ? 0 : wanted - 1, key, kept_mass(least));
             least = by_mass > least ? by_mass : least;
             total = sum(h, kept_mass(least));
         }
-        const std::uint64_t target = pk::tile::multiply_high(pk::tile::philox(sequence.seed, position), total);
+        const std::uint64_t target =
+            pk::tile::multiply_high(pk::tile::philox(sequence.seed, position), total);
         return pk::tile::select_in_order(h, V::vocab, target, kept_mass(least));
     }
 

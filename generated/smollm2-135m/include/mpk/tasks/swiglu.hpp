@@ -21,12 +21,13 @@ struct SwiGlu : AlwaysActive {
         auto* out = ctx.tensor<bf16>(V::slot::out);
         const std::uint32_t begin = ctx.task.begin;
         pk::tile::product<V::k, 2>(
-            *ctx.machine.step.row_count, ctx.task.end - begin, [=](std::uint32_t row) { return x + row * k_stride; },
+            *ctx.machine.step.row_count, ctx.task.end - begin,
+            [=](std::uint32_t row) { return x + row * k_stride; },
             [=](std::uint32_t matrix, std::uint32_t col) {
                 return (matrix == 0 ? gate : up) + (begin + col) * k_stride;
             },
             *static_cast<Scratch*>(ctx.scratch),
-            [=](std::uint32_t row, std::uint32_t col, const float(&sums)[2]) {
+            [=](std::uint32_t row, std::uint32_t col, const float (&sums)[2]) {
                 out[row * n_stride + begin + col] = pk::tile::to_bf16(pk::tile::silu(sums[0]) * sums[1]);
             });
     }

@@ -17,7 +17,8 @@ struct PagedRows {
 
     PK_DEVICE PagedRows(void* cache, std::uint64_t layer, std::uint64_t layer_pages, std::uint32_t head,
                         const std::uint32_t* page_table)
-        : base(static_cast<tile::bf16*>(cache) + layer * layer_pages * page_stride + head * block), pages(page_table) {}
+        : base(static_cast<tile::bf16*>(cache) + layer * layer_pages * page_stride + head * block),
+          pages(page_table) {}
 
     // Elements from `base` to the key row of a token.
     PK_DEVICE std::uint64_t offset(std::uint32_t token) const {

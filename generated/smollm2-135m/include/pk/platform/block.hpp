@@ -1,4 +1,5 @@
-// The threads that run one task: a block of 8 warps on a GPU, one thread (a block and a warp of one) on the host.
+// The threads that run one task: a block of 8 warps on a GPU, one thread (a block and a warp of one) on the
+// host.
 #pragma once
 
 #include "pk/platform/platform.hpp"
@@ -11,12 +12,24 @@ inline constexpr std::uint32_t block_threads = warp_lanes * block_warps;
 
 #if PK_CUDA
 
-PK_DEVICE std::uint32_t thread_rank() { return threadIdx.x; }
-PK_DEVICE void sync_block() { __syncthreads(); }
-PK_DEVICE void sync_warp() { __syncwarp(); }
-PK_DEVICE std::uint32_t ballot(bool vote) { return __ballot_sync(~0u, vote); }
-PK_DEVICE std::uint32_t count_bits(std::uint32_t bits) { return static_cast<std::uint32_t>(__popc(bits)); }
-PK_DEVICE std::uint32_t first_bit(std::uint32_t bits) { return static_cast<std::uint32_t>(__ffs(bits) - 1); }
+PK_DEVICE std::uint32_t thread_rank() {
+    return threadIdx.x;
+}
+PK_DEVICE void sync_block() {
+    __syncthreads();
+}
+PK_DEVICE void sync_warp() {
+    __syncwarp();
+}
+PK_DEVICE std::uint32_t ballot(bool vote) {
+    return __ballot_sync(~0u, vote);
+}
+PK_DEVICE std::uint32_t count_bits(std::uint32_t bits) {
+    return static_cast<std::uint32_t>(__popc(bits));
+}
+PK_DEVICE std::uint32_t first_bit(std::uint32_t bits) {
+    return static_cast<std::uint32_t>(__ffs(bits) - 1);
+}
 
 // The value of lane `source`; every lane of the warp calls.
 template <class T>
@@ -30,6 +43,17 @@ PK_DEVICE T warp_sum(T value) {
     return value;
 }
 
+// The sum over the lanes before this one.
+template <class T>
+PK_DEVICE T warp_sum_before(T value) {
+    T total = value;
+    for (std::uint32_t step = 1; step < 32; step *= 2) {
+        const T lower = __shfl_up_sync(~0u, total, step);
+        if (threadIdx.x % 32 >= step) total += lower;
+    }
+    return total - value;
+}
+
 template <class T>
 PK_DEVICE T warp_max(T value) {
     for (std::uint32_t step = 16; step != 0; step /= 2) {
@@ -41,12 +65,20 @@ PK_DEVICE T warp_max(T value) {
 
 #else
 
-PK_DEVICE std::uint32_t thread_rank() { return 0; }
+PK_DEVICE std::uint32_t thread_rank() {
+    return 0;
+}
 PK_DEVICE void sync_block() {}
 PK_DEVICE void sync_warp() {}
-PK_DEVICE std::uint32_t ballot(bool vote) { return vote ? 1 : 0; }
-PK_DEVICE std::uint32_t count_bits(std::uint32_t bits) { return bits; }
-PK_DEVICE std::uint32_t first_bit(std::uint32_t) { return 0; }
+PK_DEVICE std::uint32_t ballot(bool vote) {
+    return vote ? 1 : 0;
+}
+PK_DEVICE std::uint32_t count_bits(std::uint32_t bits) {
+    return bits;
+}
+PK_DEVICE std::uint32_t first_bit(std::uint32_t) {
+    return 0;
+}
 
 template <class T>
 PK_DEVICE T broadcast(T value, std::uint32_t) {
@@ -65,7 +97,11 @@ PK_DEVICE T warp_max(T value) {
 
 #endif
 
-PK_DEVICE std::uint32_t lane() { return thread_rank() % warp_lanes; }
-PK_DEVICE std::uint32_t warp() { return thread_rank() / warp_lanes; }
+PK_DEVICE std::uint32_t lane() {
+    return thread_rank() % warp_lanes;
+}
+PK_DEVICE std::uint32_t warp() {
+    return thread_rank() / warp_lanes;
+}
 
 }  // namespace pk

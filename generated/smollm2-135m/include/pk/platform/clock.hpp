@@ -16,7 +16,9 @@ namespace pk {
 
 #if PK_CUDA
 
-PK_DEVICE std::uint64_t now_ns() { return ptx::global_timer(); }
+PK_DEVICE std::uint64_t now_ns() {
+    return ptx::global_timer();
+}
 PK_DEVICE void pause(std::uint32_t) {}
 
 #else
@@ -26,7 +28,8 @@ inline std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-// `polls` counts the polls of this wait. There may be more threads than cores, so a long wait gives its core away.
+// `polls` counts the polls of this wait. There may be more threads than cores, so a long wait gives its core
+// away.
 inline void pause(std::uint32_t polls) {
     constexpr std::uint32_t spins = 256;
     if (polls >= spins) {

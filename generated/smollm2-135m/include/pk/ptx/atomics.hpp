@@ -6,24 +6,21 @@
 
 namespace pk::ptx {
 
-#define PK_PTX_LOAD(NAME, ORDER, TYPE, PTX, REG)                                                  \
-    __device__ __forceinline__ TYPE NAME(const TYPE* p) {                                         \
-        TYPE v;                                                                                   \
-        asm volatile("ld." ORDER "." PTX " %0, [%1];" : "=" REG(v) : "l"(p) : "memory");   \
-        return v;                                                                                 \
+#define PK_PTX_LOAD(NAME, ORDER, TYPE, PTX, REG)                                         \
+    __device__ __forceinline__ TYPE NAME(const TYPE* p) {                                \
+        TYPE v;                                                                          \
+        asm volatile("ld." ORDER "." PTX " %0, [%1];" : "=" REG(v) : "l"(p) : "memory"); \
+        return v;                                                                        \
     }
-#define PK_PTX_STORE(NAME, ORDER, TYPE, PTX, REG)                                                 \
-    __device__ __forceinline__ void NAME(TYPE* p, TYPE v) {                                       \
-        asm volatile("st." ORDER "." PTX " [%0], %1;" : : "l"(p), REG(v) : "memory");      \
+#define PK_PTX_STORE(NAME, ORDER, TYPE, PTX, REG)                                     \
+    __device__ __forceinline__ void NAME(TYPE* p, TYPE v) {                           \
+        asm volatile("st." ORDER "." PTX " [%0], %1;" : : "l"(p), REG(v) : "memory"); \
     }
-#define PK_PTX_ADD(NAME, ORDER, TYPE, PTX, REG)                                                   \
-    __device__ __forceinline__ TYPE NAME(TYPE* p, TYPE v) {                                       \
-        TYPE old;                                                                                 \
-        asm volatile("atom." ORDER ".add." PTX " %0, [%1], %2;"                            \
-                     : "=" REG(old)                                                               \
-                     : "l"(p), REG(v)                                                             \
-                     : "memory");                                                                 \
-        return old;                                                                               \
+#define PK_PTX_ADD(NAME, ORDER, TYPE, PTX, REG)                                                              \
+    __device__ __forceinline__ TYPE NAME(TYPE* p, TYPE v) {                                                  \
+        TYPE old;                                                                                            \
+        asm volatile("atom." ORDER ".add." PTX " %0, [%1], %2;" : "=" REG(old) : "l"(p), REG(v) : "memory"); \
+        return old;                                                                                          \
     }
 
 PK_PTX_LOAD(load_relaxed, "relaxed.gpu", std::uint32_t, "u32", "r")

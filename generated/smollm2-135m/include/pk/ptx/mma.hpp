@@ -7,7 +7,8 @@ namespace pk::ptx {
 
 // Lane 4 g + i holds a[0]: (row g, k 2i..2i+1), a[1]: row g + 8, a[2] and a[3]: the same at k + 8;
 // b[0]: (k 2i..2i+1, column g), b[1]: k + 8; c[0..1]: (row g, columns 2i, 2i + 1), c[2..3]: row g + 8.
-__device__ __forceinline__ void mma_m16n8k16(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+__device__ __forceinline__ void mma_m16n8k16(float (&c)[4], const std::uint32_t (&a)[4],
+                                             const std::uint32_t (&b)[2]) {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"

@@ -1,6 +1,6 @@
-// Attention of one token row by warps. Keys come in blocks of 32, one a lane; block b belongs to part b % 8, and the
-// parts are combined in order. Eight warps take a part each (combine), or one warp takes them one after the other
-// (merge): the result is the same to the bit.
+// Attention of one token row by warps. Keys come in blocks of 32, one a lane; block b belongs to part b % 8,
+// and the parts are combined in order. Eight warps take a part each (combine), or one warp takes them one
+// after the other (merge): the result is the same to the bit.
 #pragma once
 
 #include "pk/platform/block.hpp"
@@ -53,8 +53,8 @@ PK_DEVICE Attended<Heads, Channels> attend_part(const float (&query)[Heads][Chan
                 PK_UNROLL
                 for (std::uint32_t w = 0; w < 4; ++w) {
                     const float2 q = *reinterpret_cast<const float2*>(&query[h][c * 8 + w * 2]);
-                    score[h] = fmaf(q.x, bits_float(words[w] << 16), score[h]);
-                    score[h] = fmaf(q.y, bits_float(words[w] & 0xffff0000u), score[h]);
+                    score[h] = multiply_add(q.x, bits_float(words[w] << 16), score[h]);
+                    score[h] = multiply_add(q.y, bits_float(words[w] & 0xffff0000u), score[h]);
                 }
             }
         }
@@ -64,7 +64,7 @@ PK_DEVICE Attended<Heads, Channels> attend_part(const float (&query)[Heads][Chan
             const Rescale scale = rescale(state.most[h], warp_max(mine));
             score[h] = exp(mine - scale.most);
             state.most[h] = scale.most;
-            state.weight[h] = fmaf(state.weight[h], scale.left, warp_sum(score[h]));
+            state.weight[h] = multiply_add(state.weight[h], scale.left, warp_sum(score[h]));
             PK_UNROLL
             for (std::uint32_t c = 0; c < 2 * State::pairs; ++c) state.value[h][c] *= scale.left;
         }
@@ -74,8 +74,8 @@ PK_DEVICE Attended<Heads, Channels> attend_part(const float (&query)[Heads][Chan
             std::uint32_t packed[4][State::pairs];
             PK_UNROLL
             for (std::uint32_t i = 0; i < 4; ++i) {
-                const auto* value = reinterpret_cast<const std::uint32_t*>(rows.base + broadcast(offset, k + i) +
-                                                                           Rows::to_values);
+                const auto* value = reinterpret_cast<const std::uint32_t*>(
+                    rows.base + broadcast(offset, k + i) + Rows::to_values);
                 PK_UNROLL
                 for (std::uint32_t t = 0; t < State::pairs; ++t) {
                     const std::uint32_t pair = lane() + warp_lanes * t;
@@ -89,9 +89,10 @@ PK_DEVICE Attended<Heads, Channels> attend_part(const float (&query)[Heads][Chan
                     const float p = broadcast(score[h], k + i);
                     PK_UNROLL
                     for (std::uint32_t t = 0; t < State::pairs; ++t) {
-                        float(&value)[2 * State::pairs] = state.value[h];
-                        value[2 * t] = fmaf(p, bits_float(packed[i][t] << 16), value[2 * t]);
-                        value[2 * t + 1] = fmaf(p, bits_float(packed[i][t] & 0xffff0000u), value[2 * t + 1]);
+                        float (&value)[2 * State::pairs] = state.value[h];
+                        value[2 * t] = multiply_add(p, bits_float(packed[i][t] << 16), value[2 * t]);
+                        value[2 * t + 1] =
+                            multiply_add(p, bits_float(packed[i][t] & 0xffff0000u), value[2 * t + 1]);
                     }
                 }
             }
@@ -131,10 +132,11 @@ PK_DEVICE void attend_by_warp(const float (&query)[Heads][Channels], const Rows&
     }
 }
 
-// store(head, channel, value) for one row, a part a warp. All threads call with the query in every warp's room.
+// store(head, channel, value) for one row, a part a warp. All threads call with the query in every warp's
+// room.
 template <std::uint32_t Heads, std::uint32_t Channels, class Rows, class Store>
-PK_DEVICE void attend_by_block(AttendScratch<Heads, Channels>& scratch, const Rows& rows, std::uint32_t position,
-                               Store store) {
+PK_DEVICE void attend_by_block(AttendScratch<Heads, Channels>& scratch, const Rows& rows,
+                               std::uint32_t position, Store store) {
     using State = Attended<Heads, Channels>;
     const std::uint32_t part = warp();
     if (part * key_block <= position) {

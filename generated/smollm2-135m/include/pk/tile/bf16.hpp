@@ -14,7 +14,9 @@ struct bf16 {
 // Rows of matrices start at multiples of this many elements, and the gap is zero.
 inline constexpr std::uint32_t row_align = 32;
 
-PK_HOST_DEVICE constexpr std::uint32_t padded(std::uint32_t cols) { return (cols + row_align - 1) / row_align * row_align; }
+PK_HOST_DEVICE constexpr std::uint32_t padded(std::uint32_t cols) {
+    return (cols + row_align - 1) / row_align * row_align;
+}
 
 PK_DEVICE std::uint32_t float_bits(float value) {
 #ifdef __CUDA_ARCH__
@@ -32,7 +34,9 @@ PK_DEVICE float bits_float(std::uint32_t bits) {
 #endif
 }
 
-PK_DEVICE float to_float(bf16 value) { return bits_float(std::uint32_t{value.bits} << 16); }
+PK_DEVICE float to_float(bf16 value) {
+    return bits_float(std::uint32_t{value.bits} << 16);
+}
 
 // Round to nearest, ties to even; a NaN stays one.
 PK_DEVICE bf16 to_bf16(float value) {

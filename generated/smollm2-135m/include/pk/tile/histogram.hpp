@@ -1,5 +1,5 @@
-// Sums of integer weights by digit, and searches in them. All sums are of integers, so that no result depends on how
-// many threads took part.
+// Sums of integer weights by digit, and searches in them. All sums are of integers, so that no result depends
+// on how many threads took part.
 #pragma once
 
 #include "pk/platform/block.hpp"
@@ -20,7 +20,8 @@ struct Histogram {
 // A bin for items that are left out.
 inline constexpr std::uint32_t no_bin = histogram_bins;
 
-// sums[0][b] = the weights of the items of [begin, end) with bin_of(item) == b. All threads call; ends with a barrier.
+// sums[0][b] = the weights of the items of [begin, end) with bin_of(item) == b. All threads call; ends with a
+// barrier.
 template <class BinOf, class WeightOf>
 PK_DEVICE void fill(Histogram& h, std::uint32_t begin, std::uint32_t end, BinOf bin_of, WeightOf weight_of) {
     std::uint64_t* mine = h.sums[warp()];
@@ -46,8 +47,8 @@ PK_DEVICE void fill(Histogram& h, std::uint32_t begin, std::uint32_t end, BinOf 
     sync_block();
 }
 
-// The first bin, counted from the top (or the bottom), at which the running sum exceeds `target`; `target` becomes
-// what is left of it in that bin. If it never does, the last bin counted that holds anything.
+// The first bin, counted from the top (or the bottom), at which the running sum exceeds `target`; `target`
+// becomes what is left of it in that bin. If it never does, the last bin counted that holds anything.
 PK_DEVICE std::uint32_t find(Histogram& h, bool from_top, std::uint64_t& target) {
     if (thread_rank() == 0) {
         std::uint64_t rest = target, before = 0;
@@ -98,7 +99,8 @@ PK_DEVICE std::uint32_t select_from_top(Histogram& h, std::uint32_t items, std::
 
 // The first item, in index order, at which the running sum of the weights exceeds `target`.
 template <class WeightOf>
-PK_DEVICE std::uint32_t select_in_order(Histogram& h, std::uint32_t items, std::uint64_t target, WeightOf weight_of) {
+PK_DEVICE std::uint32_t select_in_order(Histogram& h, std::uint32_t items, std::uint64_t target,
+                                        WeightOf weight_of) {
     std::uint32_t begin = 0, end = items;
     while (end - begin > 1) {
         const std::uint32_t width = (end - begin + histogram_bins - 1) / histogram_bins;

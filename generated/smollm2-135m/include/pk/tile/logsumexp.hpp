@@ -15,37 +15,67 @@ struct LogSumExp {
 };
 
 struct LogSumExpRoom {
-    WarpValues<float> most;
+    WarpValues<float> most, sum;
     WarpValues<std::uint32_t> best;
-    WarpValues<std::uint64_t> sum;
 };
 
 #if PK_CUDA
 
-// NaN is passed over. All threads call. The sum is of integers in units of 2^-40: exact whatever the order.
-PK_DEVICE LogSumExp log_sum_exp(const float* logits, std::uint32_t count, LogSumExpRoom& room) {
-    float most = -INFINITY;
-#pragma unroll 8
-    for (std::uint32_t i = thread_rank(); i < count; i += block_threads) {
-        const float logit = logits[i];
-        most = logit > most ? logit : most;
-    }
-    most = block_max(most, room.most);
+namespace detail {
 
-    std::uint32_t after_best = 0;  // count - index, so that the lowest index is the largest value; 0: none
-    std::uint64_t sum = 0;
-#pragma unroll 8
-    for (std::uint32_t i = thread_rank(); i < count; i += block_threads) {
-        const float logit = logits[i];
-        const bool is_most = logit == most;
-        if (is_most && after_best == 0) after_best = count - i;
-        const float power = is_most ? 0.0f : logit - most;
-        if (power <= 0.0f) sum += static_cast<std::uint64_t>(exp(power) * 1099511627776.0f);
+// What a thread has seen: sum is that of exp(logit - most).
+struct RunningSum {
+    float most = -INFINITY, sum = 0;
+    std::uint32_t best = 0;
+
+    PK_DEVICE void add(float logit, std::uint32_t index) {
+        if (logit > most) {
+            sum *= exp(most - logit);
+            most = logit;
+            best = index;
+        }
+        // Equal apart, since infinities have no difference; a NaN fails both comparisons.
+        if (logit == most) {
+            sum += 1;
+        } else if (logit < most) {
+            sum += exp(logit - most);
+        }
     }
-    after_best = block_max(after_best, room.best);
-    sum = block_sum(sum, room.sum);
-    const float log_sum = static_cast<float>(::log(static_cast<double>(sum) / 1099511627776.0));
-    return {most, after_best == 0 ? 0 : count - after_best, log_sum};
+};
+
+}  // namespace detail
+
+// One pass over a row that starts at a multiple of 16 bytes. NaN is passed over. All threads call.
+PK_DEVICE LogSumExp log_sum_exp(const float* logits, std::uint32_t count, LogSumExpRoom& room) {
+    constexpr std::uint32_t depth = 8;  // 16-byte loads in flight
+    detail::RunningSum mine;
+    const std::uint32_t whole = count / 4;
+    const auto* quads = reinterpret_cast<const float4*>(logits);
+    for (std::uint32_t base = thread_rank(); base < whole; base += depth * block_threads) {
+        float4 quad[depth];
+        PK_UNROLL
+        for (std::uint32_t d = 0; d < depth; ++d) {
+            const std::uint32_t i = base + d * block_threads;
+            quad[d] = quads[i < whole ? i : base];
+        }
+        PK_UNROLL
+        for (std::uint32_t d = 0; d < depth; ++d) {
+            const std::uint32_t i = base + d * block_threads;
+            if (i >= whole) break;
+            mine.add(quad[d].x, 4 * i);
+            mine.add(quad[d].y, 4 * i + 1);
+            mine.add(quad[d].z, 4 * i + 2);
+            mine.add(quad[d].w, 4 * i + 3);
+        }
+    }
+    for (std::uint32_t i = 4 * whole + thread_rank(); i < count; i += block_threads) mine.add(logits[i], i);
+
+    const float most = block_max(mine.most, room.most);
+    const bool is_most = mine.most == most;
+    // count - index, so that the lowest index is the largest value; 0 for none.
+    const std::uint32_t before_end = block_max(is_most && mine.sum > 0 ? count - mine.best : 0, room.best);
+    const float sum = block_sum(is_most ? mine.sum : mine.sum * exp(mine.most - most), room.sum);
+    return {most, before_end == 0 ? 0 : count - before_end, ::logf(sum)};
 }
 
 #else

@@ -1,4 +1,5 @@
-// exp and SiLU. On a GPU the accurate library function; on the host a polynomial that vectorises.
+// Multiply-add, exp and SiLU. exp is the accurate library function on a GPU and a polynomial that vectorises
+// on the host.
 #pragma once
 
 #include <cmath>
@@ -12,9 +13,21 @@ namespace pk::tile {
 
 #if PK_CUDA
 
-PK_DEVICE float exp(float x) { return ::expf(x); }
+PK_DEVICE float exp(float x) {
+    return ::expf(x);
+}
+
+// a * b + c, rounded once wherever it is inlined, so that the same steps give the same bits in every place.
+PK_DEVICE float multiply_add(float a, float b, float c) {
+    return ::fmaf(a, b, c);
+}
 
 #else
+
+// a * b + c; whether it is rounded once depends on the CPU.
+inline float multiply_add(float a, float b, float c) {
+    return a * b + c;
+}
 
 // exp to 2 ulp: 2^n e^r with |r| <= ln(2) / 2. Below -87 it is 0, above 88 infinite; NaN gives 0.
 template <std::uint32_t N>
@@ -50,6 +63,8 @@ inline float exp(float x) {
 #endif
 
 // x * sigmoid(x)
-PK_DEVICE float silu(float x) { return x / (1.0f + exp(-x)); }
+PK_DEVICE float silu(float x) {
+    return x / (1.0f + exp(-x));
+}
 
 }  // namespace pk::tile

@@ -1,8 +1,6 @@
-// Softmax-weighted sums built up piece by piece. Multiply-adds are spelled out, so that the same pieces give the same
-// bits wherever the code is inlined.
+// Softmax-weighted sums built up piece by piece. Multiply-adds are spelled out, so that the same pieces give
+// the same bits wherever the code is inlined.
 #pragma once
-
-#include <cmath>
 
 #include "pk/tile/math.hpp"
 
@@ -20,7 +18,7 @@ PK_DEVICE Rescale rescale(float left, float right) {
 }
 
 PK_DEVICE float blend(const Rescale& scale, float left, float right) {
-    return ::fmaf(right, scale.right, left * scale.left);
+    return multiply_add(right, scale.right, left * scale.left);
 }
 
 }  // namespace pk::tile

@@ -1,6 +1,7 @@
-// The row-block product on tensor cores. Activations are the A operand (16 rows), weights the B operand (8 weight
-// rows a tile). The k axis of both is permuted alike, so that a lane's share of 32 columns is 16 contiguous bytes of
-// a row: lane 4 g + i takes columns 8 i .. 8 i + 7, the first four for one mma, the last four for the next.
+// The row-block product on tensor cores. Activations are the A operand (16 rows), weights the B operand (8
+// weight rows a tile). The k axis of both is permuted alike, so that a lane's share of 32 columns is 16
+// contiguous bytes of a row: lane 4 g + i takes columns 8 i .. 8 i + 7, the first four for one mma, the last
+// four for the next.
 #pragma once
 
 #include "pk/platform/block.hpp"
@@ -17,8 +18,8 @@ struct ProductScratch {
     float partial[block_warps][product_rows][product_cols];
 };
 
-// partial[w][r][c] = sum over the 32-column steps w, w + 8, .. of x_row(r)[k] * weight_row(c)[k] for r < rows <= 16
-// and c < 8 Tiles. The sums of a row do not depend on `rows`. Ends without a barrier.
+// partial[w][r][c] = sum over the 32-column steps w, w + 8, .. of x_row(r)[k] * weight_row(c)[k] for r < rows
+// <= 16 and c < 8 Tiles. The sums of a row do not depend on `rows`. Ends without a barrier.
 template <std::uint32_t K, std::uint32_t Tiles, class XRow, class WeightRow>
 PK_DEVICE void multiply(std::uint32_t rows, XRow x_row, WeightRow weight_row, ProductScratch& scratch) {
     constexpr std::uint32_t steps = padded(K) / 32;
@@ -49,15 +50,17 @@ PK_DEVICE void multiply(std::uint32_t rows, XRow x_row, WeightRow weight_row, Pr
         for (std::uint32_t d = 0; d < depth; ++d) {
             PK_UNROLL
             for (std::uint32_t t = 0; t < Tiles; ++t) {
-                ptx::mma_m16n8k16(sums[t], {a[d][0].x, a[d][1].x, a[d][0].y, a[d][1].y}, {w[d][t].x, w[d][t].y});
-                ptx::mma_m16n8k16(sums[t], {a[d][0].z, a[d][1].z, a[d][0].w, a[d][1].w}, {w[d][t].z, w[d][t].w});
+                ptx::mma_m16n8k16(sums[t], {a[d][0].x, a[d][1].x, a[d][0].y, a[d][1].y},
+                                  {w[d][t].x, w[d][t].y});
+                ptx::mma_m16n8k16(sums[t], {a[d][0].z, a[d][1].z, a[d][0].w, a[d][1].w},
+                                  {w[d][t].z, w[d][t].w});
             }
         }
     }
     PK_UNROLL
     for (std::uint32_t t = 0; t < Tiles; ++t) {
         const std::uint32_t c = t * tile_cols + lane() % 4 * 2;
-        float(*mine)[product_cols] = scratch.partial[warp()];
+        float (*mine)[product_cols] = scratch.partial[warp()];
         *reinterpret_cast<float2*>(&mine[g][c]) = {sums[t][0], sums[t][1]};
         *reinterpret_cast<float2*>(&mine[g + 8][c]) = {sums[t][2], sums[t][3]};
     }
@@ -71,11 +74,12 @@ PK_DEVICE float gather(const ProductScratch& scratch, std::uint32_t row, std::ui
     return total;
 }
 
-// emit(row, col, sums) for every row < rows and col < cols, where sums[m] is the dot product over K columns of
-// x_row(row) and weight_row(m, col). Rows are padded with zeros to a multiple of 32 columns and 16-byte aligned.
+// emit(row, col, sums) for every row < rows and col < cols, where sums[m] is the dot product over K columns
+// of x_row(row) and weight_row(m, col). Rows are padded with zeros to a multiple of 32 columns and 16-byte
+// aligned.
 template <std::uint32_t K, std::uint32_t Matrices, class XRow, class WeightRow, class Emit>
-PK_DEVICE void product(std::uint32_t rows, std::uint32_t cols, XRow x_row, WeightRow weight_row, ProductScratch& scratch,
-                       Emit emit) {
+PK_DEVICE void product(std::uint32_t rows, std::uint32_t cols, XRow x_row, WeightRow weight_row,
+                       ProductScratch& scratch, Emit emit) {
     static_assert(Matrices == 1 || Matrices == 2);
     constexpr std::uint32_t width = product_cols / Matrices;  // columns of a sub-block
     for (std::uint32_t col = 0; col < cols; col += width) {
@@ -92,9 +96,15 @@ PK_DEVICE void product(std::uint32_t rows, std::uint32_t cols, XRow x_row, Weigh
             const std::uint32_t count = rows - row < product_rows ? rows - row : product_rows;
             const auto x = [&](std::uint32_t r) { return x_row(row + r); };
             switch (span * Matrices / tile_cols) {
-                case 1: multiply<K, 1>(count, x, row_of, scratch); break;
-                case 2: multiply<K, 2>(count, x, row_of, scratch); break;
-                default: multiply<K, 4>(count, x, row_of, scratch); break;
+                case 1:
+                    multiply<K, 1>(count, x, row_of, scratch);
+                    break;
+                case 2:
+                    multiply<K, 2>(count, x, row_of, scratch);
+                    break;
+                default:
+                    multiply<K, 4>(count, x, row_of, scratch);
+                    break;
             }
             sync_block();
             for (std::uint32_t i = thread_rank(); i < count * here; i += block_threads) {

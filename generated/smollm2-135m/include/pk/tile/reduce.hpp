@@ -31,14 +31,12 @@ PK_DEVICE T block_reduce(T value, WarpValues<T>& room, WarpCombine warp_combine,
 
 template <class T>
 PK_DEVICE T block_sum(T value, WarpValues<T>& room) {
-    return block_reduce(
-        value, room, [](T v) { return warp_sum(v); }, [](T a, T b) { return a + b; });
+    return block_reduce(value, room, [](T v) { return warp_sum(v); }, [](T a, T b) { return a + b; });
 }
 
 template <class T>
 PK_DEVICE T block_max(T value, WarpValues<T>& room) {
-    return block_reduce(
-        value, room, [](T v) { return warp_max(v); }, [](T a, T b) { return a < b ? b : a; });
+    return block_reduce(value, room, [](T v) { return warp_max(v); }, [](T a, T b) { return a < b ? b : a; });
 }
 
 // Sum of x[i]^2 over a padded row.

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "pk/platform/block.hpp"
-#include "pk/tile/bf16.hpp"
+#include "pk/tile/math.hpp"
 
 namespace pk::tile {
 
@@ -41,8 +41,8 @@ struct RopeFrequencies {
     float value[Half];
 };
 
-// theta^(-2 i / head), and with a factor above 1 Llama 3's scaling: low frequencies divided by the factor, high ones
-// kept, a linear blend between.
+// theta^(-2 i / head), and with a factor above 1 Llama 3's scaling: low frequencies divided by the factor,
+// high ones kept, a linear blend between.
 template <class V>
 constexpr RopeFrequencies<V::head / 2> rope_frequencies() {
     constexpr double two_pi = 6.283185307179586476925;
@@ -95,10 +95,11 @@ PK_DEVICE RopeAngles<V> rope_angles(std::uint32_t position) {
     return angles;
 }
 
-// store(channel, value) for a head vector after the RMS norm (if Norm, with `weight`) and the rotation (if V has one).
-// All lanes of one warp call.
+// store(channel, value) for a head vector after the RMS norm (if Norm, with `weight`) and the rotation (if V
+// has one). All lanes of one warp call.
 template <class V, bool Norm, class Store>
-PK_DEVICE void norm_and_rotate(const float* head, const bf16* weight, const RopeAngles<V>& angles, Store store) {
+PK_DEVICE void norm_and_rotate(const float* head, const bf16* weight, const RopeAngles<V>& angles,
+                               Store store) {
     constexpr std::uint32_t half = HeadLanes<V>::half, pairs = HeadLanes<V>::pairs;
     float low[pairs], high[pairs];
     float squares = 0;
@@ -106,7 +107,7 @@ PK_DEVICE void norm_and_rotate(const float* head, const bf16* weight, const Rope
         const std::uint32_t i = lane() + p * warp_lanes;
         low[p] = i < half ? head[i] : 0.0f;
         high[p] = i < half ? head[i + half] : 0.0f;
-        if constexpr (Norm) squares += low[p] * low[p] + high[p] * high[p];
+        if constexpr (Norm) squares = multiply_add(low[p], low[p], multiply_add(high[p], high[p], squares));
     }
     float factor = 1;
     if constexpr (Norm) {
@@ -121,8 +122,8 @@ PK_DEVICE void norm_and_rotate(const float* head, const bf16* weight, const Rope
             b *= factor * to_float(weight[i + half]);
         }
         if constexpr (V::has_rope) {
-            const float rotated = a * angles.cosine[p] - b * angles.sine[p];
-            b = b * angles.cosine[p] + a * angles.sine[p];
+            const float rotated = multiply_add(-b, angles.sine[p], a * angles.cosine[p]);
+            b = multiply_add(a, angles.sine[p], b * angles.cosine[p]);
             a = rotated;
         }
         store(i, a);

@@ -12,12 +12,14 @@ namespace pk::tile {
 
 #if defined(__AVX512F__)
 inline constexpr std::uint32_t lanes = 16;
-#else
+#elif defined(__AVX__)
 inline constexpr std::uint32_t lanes = 8;
+#else
+inline constexpr std::uint32_t lanes = 4;
 #endif
 
-// body(integral_constant 0), .. body(integral_constant N - 1). With a loop and an index, an array of accumulators
-// would stay in memory; with constants it goes to registers.
+// body(integral_constant 0), .. body(integral_constant N - 1). With a loop and an index, an array of
+// accumulators would stay in memory; with constants it goes to registers.
 template <std::uint32_t N, class Body>
 [[gnu::always_inline]] inline void unroll(Body body) {
     [&]<std::uint32_t... I>(std::integer_sequence<std::uint32_t, I...>) {
@@ -69,8 +71,8 @@ Pairs<N> load_pairs(const bf16* p) {
     return {reinterpret_cast<Floats<N>>(words << 16), reinterpret_cast<Floats<N>>(words & 0xffff0000u)};
 }
 
-// Adds up halves: lane i + lane (i + N / 2), down to one. Shuffles, not copies through memory, so that the vector may
-// be an accumulator in a register.
+// Adds up halves: lane i + lane (i + N / 2), down to one. Shuffles, not copies through memory, so that the
+// vector may be an accumulator in a register.
 template <std::uint32_t N>
 [[gnu::always_inline]] inline float sum(Floats<N> v) {
     if constexpr (N == 1) {
@@ -78,7 +80,8 @@ template <std::uint32_t N>
     } else {
         return [&]<int... I>(std::integer_sequence<int, I...>) {
             constexpr int half = N / 2;
-            return sum<N / 2>(__builtin_shufflevector(v, v, I...) + __builtin_shufflevector(v, v, (I + half)...));
+            return sum<N / 2>(__builtin_shufflevector(v, v, I...) +
+                              __builtin_shufflevector(v, v, (I + half)...));
         }(std::make_integer_sequence<int, N / 2>{});
     }
 }

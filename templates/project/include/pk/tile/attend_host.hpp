@@ -1,4 +1,5 @@
-// Attention of one token row by one thread, 8 channels at a time. Keys come in blocks of 32, in order.
+// Attention of one token row by one thread, 8 channels at a time (4 without AVX). Keys come in blocks of 32,
+// in order.
 #pragma once
 
 #include "pk/platform/block.hpp"
@@ -8,6 +9,7 @@
 namespace pk::tile {
 
 inline constexpr std::uint32_t key_block = 32;
+inline constexpr std::uint32_t channel_lanes = lanes < 8 ? lanes : 8;  // a head has a multiple of 8 channels
 
 // The query of each head of a group, and what has been summed up.
 template <std::uint32_t Heads, std::uint32_t Channels>
@@ -21,7 +23,7 @@ struct AttendScratch {
 template <std::uint32_t Heads, std::uint32_t Channels, class Rows, class Store>
 inline void attend(AttendScratch<Heads, Channels>& scratch, const Rows& rows, std::uint32_t position,
                    Store store) {
-    using F = Floats<8>;
+    using F = Floats<channel_lanes>;
     static_assert(Channels % 8 == 0);
     float most[Heads], weight[Heads] = {};
     for (std::uint32_t h = 0; h < Heads; ++h) {
@@ -34,12 +36,12 @@ inline void attend(AttendScratch<Heads, Channels>& scratch, const Rows& rows, st
         for (std::uint32_t k = 0; k < keys; ++k) key[k] = rows.key(base + k);
         for (std::uint32_t k = 0; k < keys; ++k) {
             F sums[Heads] = {};
-            for (std::uint32_t c = 0; c < Channels; c += 8) {
-                const F x = load_bf16<8>(key[k] + c);
+            for (std::uint32_t c = 0; c < Channels; c += channel_lanes) {
+                const F x = load_bf16<channel_lanes>(key[k] + c);
 #pragma GCC unroll 8
                 for (std::uint32_t h = 0; h < Heads; ++h) sums[h] += load<F>(&scratch.query[0][h][c]) * x;
             }
-            for (std::uint32_t h = 0; h < Heads; ++h) scratch.score[h][k] = sum<8>(sums[h]);
+            for (std::uint32_t h = 0; h < Heads; ++h) scratch.score[h][k] = sum<channel_lanes>(sums[h]);
         }
         for (std::uint32_t h = 0; h < Heads; ++h) {
             float* score = scratch.score[h];
@@ -49,19 +51,19 @@ inline void attend(AttendScratch<Heads, Channels>& scratch, const Rows& rows, st
             const Rescale scale = rescale(most[h], largest);
             most[h] = scale.most;
             F total = {};
-            for (std::uint32_t k = 0; k < key_block; k += 8) {
-                const F p = exp<8>(load<F>(score + k) - scale.most);
+            for (std::uint32_t k = 0; k < key_block; k += channel_lanes) {
+                const F p = exp<channel_lanes>(load<F>(score + k) - scale.most);
                 store_vector(score + k, p);
                 total += p;
             }
-            weight[h] = multiply_add(weight[h], scale.left, sum<8>(total));
+            weight[h] = multiply_add(weight[h], scale.left, sum<channel_lanes>(total));
             for (std::uint32_t c = 0; c < Channels; ++c) scratch.value[h][c] *= scale.left;
         }
-        for (std::uint32_t c = 0; c < Channels; c += 8) {
+        for (std::uint32_t c = 0; c < Channels; c += channel_lanes) {
             F sums[Heads];
             for (std::uint32_t h = 0; h < Heads; ++h) sums[h] = load<F>(&scratch.value[h][c]);
             for (std::uint32_t k = 0; k < keys; ++k) {
-                const F x = load_bf16<8>(key[k] + Rows::to_values + c);
+                const F x = load_bf16<channel_lanes>(key[k] + Rows::to_values + c);
 #pragma GCC unroll 8
                 for (std::uint32_t h = 0; h < Heads; ++h) sums[h] += scratch.score[h][k] * x;
             }

@@ -8,16 +8,14 @@
 
 #include "pk/tile/bf16.hpp"
 
-// Vectors wider than the CPU's are passed in memory. That is another ABI than with AVX, which is of no concern to
-// functions that are inline in one library.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 namespace pk::tile {
 
 #if defined(__AVX512F__)
 inline constexpr std::uint32_t lanes = 16;
-#else
+#elif defined(__AVX__)
 inline constexpr std::uint32_t lanes = 8;
+#else
+inline constexpr std::uint32_t lanes = 4;
 #endif
 
 // body(integral_constant 0), .. body(integral_constant N - 1). With a loop and an index, an array of
