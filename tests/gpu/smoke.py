@@ -1,4 +1,7 @@
-"""A small request that reaches every task, to run under compute-sanitizer. Usage: smoke.py PROJECT LIBRARY."""
+"""A small request that reaches every task, to run under compute-sanitizer.
+
+Usage: smoke.py PROJECT LIBRARY.
+"""
 
 from __future__ import annotations
 

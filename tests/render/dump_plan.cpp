@@ -60,8 +60,9 @@ int main() {
     });
     print_table("runs", plan.run_count, [](std::uint32_t i) {
         const mpk::TaskRun& r = plan.runs[i];
-        std::printf("%u, %d, %u, %u, %u, %u, %u, %u, %u, %u, %u, %u", r.op, static_cast<int>(r.launch), r.count,
-                    r.begin, r.step, r.width, r.limit, r.index, r.index_step, r.wait, r.trigger, r.slot);
+        std::printf("%u, %d, %u, %u, %u, %u, %u, %u, %u, %u, %u, %u", r.op, static_cast<int>(r.launch),
+                    r.count, r.begin, r.step, r.width, r.limit, r.index, r.index_step, r.wait, r.trigger,
+                    r.slot);
     });
     print_table("events", plan.event_count, [](std::uint32_t i) {
         const mpk::EventDesc& e = plan.events[i];
