@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH=$PWD/.venv/bin:$PATH
 
-mapfile -t cpp < <(find templates tests -path tests/golden -prune -o -name '*.[hc]pp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.h' | sort)
+mapfile -t cpp < <(find templates tests -path tests/golden -prune -o \( -name '*.[hc]pp' -o -name '*.cu' -o -name '*.h' \) -print | sort)
 if [ "${1:-}" = --fix ]; then
     ruff check --quiet --fix . || true  # what it cannot fix, `make lint` shows
     ruff format --quiet .
