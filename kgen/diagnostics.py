@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 JsonValue = str | int | None
 
+_LONGEST = 200  # characters of a line that are shown
+_BEFORE = 60  # of them before the place
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
@@ -107,7 +110,11 @@ def one_of(names: Sequence[str]) -> str:
 def _snippet(span: Span) -> list[str]:
     number = str(span.line)
     margin = " " * len(number)
+    # Of a very long line, what is around the span.
+    first = max(0, span.col - 1 - _BEFORE) if len(span.source) > _LONGEST else 0
+    source = span.source[first : first + _LONGEST]
     # Tabs are kept in the line of carets, so that it lines up whatever the width of a tab.
-    indent = "".join(c if c == "\t" else " " for c in span.source[: span.col - 1]).ljust(span.col - 1)
-    carets = "^" * max(1, span.end_col - span.col)
-    return [f"{margin} |", f"{number} | {span.source}", f"{margin} | {indent}{carets}"]
+    before = span.col - 1 - first
+    indent = "".join(c if c == "\t" else " " for c in source[:before]).ljust(before)
+    carets = "^" * max(1, min(span.end_col - span.col, _LONGEST - before))
+    return [f"{margin} |", f"{number} | {source}", f"{margin} | {indent}{carets}"]

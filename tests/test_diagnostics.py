@@ -25,6 +25,20 @@ def test_carets_stand_under_text_after_a_tab() -> None:
     assert text.splitlines()[2:] == ["1 | \tab", "  | \t ^"]
 
 
+@pytest.mark.parametrize("col", [1, 50, 5000, 100_000])
+def test_of_a_very_long_line_the_place_is_shown(col: int) -> None:
+    source = "." * (col - 1) + "here" + "." * (100_000 - col)
+    line, carets = Diagnostic(Span("f", 1, col, col + 4, source), "m").render().splitlines()[2:]
+    assert len(line) <= 210
+    start = carets.index("^")
+    assert line[start : start + carets.count("^")] == "here"
+
+
+def test_carets_end_with_what_is_shown() -> None:
+    text = Diagnostic(Span("f", 1, 3, 90_000, "x" * 100_000), "m").render()
+    assert max(map(len, text.splitlines())) <= 210
+
+
 def test_an_error_of_the_whole_file_has_no_snippet() -> None:
     assert (
         Diagnostic(Span.of_file("f.yaml"), "the file is empty").render() == "f.yaml: error: the file is empty"

@@ -29,9 +29,9 @@ def _block(value: dict[str, Any] | list[Any], level: int) -> list[str]:
     lines: list[str] = []
     if isinstance(value, list):
         for item in value:
-            flow = _flow(item, flow=False)
-            if len(indent) + 2 + len(flow) <= _WIDTH and not _has_block(item):
-                lines.append(f"{indent}- {flow}")
+            flow = f"{indent}- {_flow(item, flow=False)}"
+            if _on_one_line(item, flow):
+                lines.append(flow)
             else:
                 first, *rest = _block(item, level + 1)
                 lines += [f"{indent}- {first.lstrip()}", *rest]
@@ -39,11 +39,16 @@ def _block(value: dict[str, Any] | list[Any], level: int) -> list[str]:
     for name, item in value.items():
         key = _scalar(name, flow=False)
         flow = f"{indent}{key}: {_flow(item, flow=False)}"
-        if len(flow) <= _WIDTH and not _has_block(item):
+        if _on_one_line(item, flow):
             lines.append(flow)
         else:
             lines += [f"{indent}{key}:", *_block(item, level + 1)]
     return lines
+
+
+def _on_one_line(value: Any, line: str) -> bool:
+    """Whether `line` is how the value is written: scalars always are on one line."""
+    return not isinstance(value, dict | list) or (len(line) <= _WIDTH and not _has_block(value))
 
 
 def _has_block(value: Any) -> bool:

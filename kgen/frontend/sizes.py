@@ -50,7 +50,7 @@ class Dims:
         """Evaluate each dim after those it reads; what is left over in the end reads itself."""
         waiting = dict(self.spec.dims)
         while waiting:
-            ready = [name for name, expr in waiting.items() if not set(expr.names) & set(waiting)]
+            ready = [name for name, expr in waiting.items() if waiting.keys().isdisjoint(expr.names)]
             if not ready:
                 break
             for name in ready:

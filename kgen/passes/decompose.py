@@ -12,6 +12,7 @@ from kgen.tgraph.tgraph import Tasks, TGraph
 
 COLUMN_STEP = 8  # tiles start at multiples of this many columns
 MAX_COLUMNS = 128
+MAX_TASKS = 1 << 14  # of one operator; the checks compare every task of it with every other
 # What a task costs besides its bytes, in the bytes that one SM could read meanwhile: about 0.3 us of waiting,
 # decoding and triggering at 35 GB/s.
 TASK_OVERHEAD = 10 * 1024
@@ -20,7 +21,8 @@ TASK_OVERHEAD = 10 * 1024
 def decompose(graph: Graph) -> TGraph:
     """Tasks of all operators in program order, numbered from 0.
 
-    Raises CompileError if the tasks of an operator do not write each element of its output exactly once.
+    Raises CompileError if an operator has too many tasks, or if they do not write each element of its output
+    exactly once.
     """
     columns: list[tuple[int, Tiles]] = []
     checked: set[tuple[object, ...]] = set()
@@ -45,6 +47,7 @@ def choose_tiles(op: Operator, graph: Graph) -> Tiles:
     if op.axis is Axis.ROWS:
         return split(graph.runtime.rows, 1)
     if op.axis is Axis.SEQUENCES:
+        _limit(op, graph.runtime.batch * op.parts())
         return split(graph.runtime.batch, 1, op.parts())
     return split(1, 1)
 
@@ -63,6 +66,8 @@ def _best_width(op: Operator, graph: Graph) -> int:
     extent = graph.by_name[op.output].cols
     unit = int(np.gcd.reduce([reader.column_unit(op.output) for reader in graph.ops]))
     widths = [w for w in range(COLUMN_STEP, MAX_COLUMNS + 1, COLUMN_STEP) if unit % w == 0]
+    _limit(op, -(-extent // max(widths)))
+    widths = [w for w in widths if extent <= w * MAX_TASKS]
 
     def time(width: int) -> int:
         tiles = split(extent, width)
@@ -70,6 +75,13 @@ def _best_width(op: Operator, graph: Graph) -> int:
         return rounds * (int(op.cost(tiles, graph).max()) + TASK_OVERHEAD)
 
     return min(reversed(widths), key=time)
+
+
+def _limit(op: Operator, tasks: int) -> None:
+    if tasks > MAX_TASKS:
+        raise CompileError(
+            "decompose", [f"{op.name}: {tasks} tasks, but an operator has at most {MAX_TASKS}"]
+        )
 
 
 def _check_cover(op: Operator, tiles: Tiles, graph: Graph, checked: set[tuple[object, ...]]) -> None:

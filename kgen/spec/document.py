@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ At = tuple[Key, ...]
 
 # Aliases can make a small file describe a huge tree.
 _MAX_NODES = 200_000
+# No spec or config comes near it, and PyYAML reads about 1 MB in some seconds.
+_MAX_BYTES = 1 << 20
 
 
 @dataclass
@@ -52,6 +55,12 @@ def read_text(path: Path) -> str:
     """The text of a UTF-8 file; SpecError when it cannot be read or is not UTF-8."""
     whole = Span.of_file(str(path))
     try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+            raise SpecError.single(whole, "this is not a regular file")  # reading a pipe could wait for ever
+        if status.st_size > _MAX_BYTES:
+            message = f"the file has {status.st_size} bytes"
+            raise SpecError.single(whole, message, expected=f"at most {_MAX_BYTES}")
         raw = path.read_bytes()
     except OSError as error:
         raise SpecError.single(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -11,97 +10,13 @@ from pydantic import BeforeValidator, PlainSerializer, PlainValidator, WithJsonS
 from pydantic_core import PydanticCustomError
 
 from kgen.spec.expr import MAX_SIZE, Expr, ExprError, parse_expr
+from kgen.spec.reserved import reserved
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 MODEL_NAME = r"^[a-z][a-z0-9_]*$"
 RANGE = r"^\s*[0-9]+\s*\.\.\s*[0-9]+\s*$"
 SMALLEST, LARGEST = 1e-37, 1e37  # fp32 holds numbers between them without loss of digits
 EXPR = r"^[A-Za-z0-9_+*() -]+$"
-
-# A model's name becomes a C prefix, a C++ namespace and a Python module.
-_CXX_WORDS = frozenset(
-    [
-        "alignas",
-        "alignof",
-        "and",
-        "asm",
-        "auto",
-        "bitand",
-        "bitor",
-        "bool",
-        "break",
-        "case",
-        "catch",
-        "char",
-        "class",
-        "compl",
-        "concept",
-        "const",
-        "consteval",
-        "constexpr",
-        "constinit",
-        "continue",
-        "decltype",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "explicit",
-        "export",
-        "extern",
-        "false",
-        "float",
-        "for",
-        "friend",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "mutable",
-        "namespace",
-        "new",
-        "noexcept",
-        "not",
-        "nullptr",
-        "operator",
-        "or",
-        "private",
-        "protected",
-        "public",
-        "register",
-        "requires",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "template",
-        "this",
-        "throw",
-        "true",
-        "try",
-        "typedef",
-        "typeid",
-        "typename",
-        "union",
-        "unsigned",
-        "using",
-        "virtual",
-        "void",
-        "volatile",
-        "while",
-        "xor",
-        "main",
-        "std",
-        "pk",
-        "mpk",
-    ]
-)
 
 
 def fault(
@@ -153,8 +68,8 @@ def _model_name(value: object) -> str:
             expected="lower case letters, digits and _, starting with a letter",
             hint=_usable_name(value),
         )
-    if value in _CXX_WORDS or keyword.iskeyword(value) or value.startswith("mpk_") or len(value) > 63:
-        reason = "is too long" if len(value) > 63 else "is a reserved word"
+    reason = "is too long" if len(value) > 63 else reserved(value)
+    if reason:
         raise fault(f"'{value}' {reason}", expected="another name of at most 63 characters")
     return value
 

@@ -33,7 +33,7 @@ struct Program {
     }
 };
 
-}  // namespace tiny
+}  // namespace generated::tiny
 """
 
 
@@ -43,7 +43,7 @@ def test_timeout(
     project = variant("src/program.hpp", "struct Program {", "struct RealProgram {")
     program = project / "src" / "program.hpp"
     text = program.read_text().replace("#pragma once", "#pragma once\n#include <cstdlib>\n#include <thread>")
-    end = "}  // namespace tiny\n"
+    end = "}  // namespace generated::tiny\n"
     assert text.endswith(end)
     text = text.removesuffix(end) + HANGING_PROGRAM
     program.write_text(text.replace('#include "pk', '#include "mpk/watchdog.hpp"\n#include "pk', 1))
@@ -53,7 +53,7 @@ def test_timeout(
     hanging = ops.index("layers.1.wdown")
     binding = load_module(project / "python" / "tiny.py")
     prompt = [[3, 1, 4]]
-    with binding.Model(weights, library=library, workers=2, timeout_ms=100) as model:
+    with binding.Model(weights, library=library, workers=2, timeout_ms=100, kv_tokens=16) as model:
         (before,) = model.generate(prompt, max_new_tokens=4)
         monkeypatch.setenv(VARIABLE, str(hanging))
         model.start(prompt, max_new_tokens=4)
@@ -70,6 +70,10 @@ def test_timeout(
             assert ops.index(found[2]) > hanging
             assert int(found[4]) < int(found[3])
         assert len(model.tokens(0)[0]) == 0
+        with pytest.raises(binding.ModelError, match="KV cache"):
+            model.start(prompt, max_new_tokens=60)
+        with pytest.raises(binding.ModelError, match="waited 100 ms"):
+            model.wait()  # what is refused changes nothing
         assert os.environ.pop(VARIABLE) == str(hanging)
         (after,) = model.generate(prompt, max_new_tokens=4)
         assert after.tokens.tolist() == before.tokens.tolist()

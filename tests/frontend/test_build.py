@@ -200,3 +200,9 @@ def test_shipped_specs_have_the_published_number_of_parameters(name: str) -> Non
 
 def test_every_shipped_spec_is_known_here() -> None:
     assert {path.stem for path in SPECS} == {*PARAMETERS, "tiny"}
+
+
+def test_dims_may_follow_each_other_in_a_long_chain() -> None:
+    links = "".join(f", d{i}: d{i + 1}" for i in range(1500))
+    graph = build_graph(parse_spec(BASE.replace("vocab: 300", f"vocab: d0{links}, d1500: 300")))
+    assert graph.dims["vocab"] == graph.dims["d1500"] == 300

@@ -95,6 +95,14 @@ def test_names_and_numbers_that_need_care() -> None:
     assert build_graph(spec).by_name["embed"].sources == ("a b \\ : # é \x85 \t",)
 
 
+@pytest.mark.parametrize("length", [80, 120, 1000])
+def test_long_texts_stay_whole(length: int) -> None:
+    size = "hidden" + " + 0" * (length // 4)
+    text = BASE.replace("source: embed}", f"source: {'e' * length}}}").replace("[hidden]", f"[{size}]")
+    spec = parse_spec(text)
+    assert build_graph(parse_spec(expand_text(spec))) == build_graph(spec)
+
+
 def test_a_config_is_written_out() -> None:
     head = "kgen: 1\nkind: model\nname: m\nruntime: {batch: 1..2, context: 1..64, kv_page: 16}\n"
     config = (

@@ -12,7 +12,7 @@ from tests.oracle.compare import LOGITS_TOLERANCE, TIE, decode, prompts, relativ
 from tests.oracle.models import Model, random_model
 from tests.oracle.project import Project, make_project
 
-SEEDS = (1, 2, 3, 4, 5)
+SEEDS = (4, 6, 13, 21, 36)
 
 
 def requests_for(m: Model, seed: int) -> list[Request]:

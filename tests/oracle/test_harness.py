@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.oracle.models import Model
 from tests.oracle.project import make_project
 
-SMALL = {"hidden": 40, "ffn": 8, "layers": 1, "heads": 2, "kv_heads": 1, "head": 8}
+SMALL: dict[str, Any] = {"hidden": 40, "ffn": 8, "layers": 1, "heads": 2, "kv_heads": 1, "head": 8}
 MODELS = {
     "three tokens, one page": Model(
         "three", vocab=3, context=17, kv_page=64, rows=34, batch=8, tied=False, **SMALL

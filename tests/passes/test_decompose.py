@@ -97,3 +97,17 @@ def test_tasks_that_do_not_partition_the_output_are_refused(move: int, widen: in
     ops = [family(**vars(op)) if op.name == "layers.0.qkv" else op for op in graph.ops]
     with pytest.raises(CompileError, match=message):
         decompose(replace(graph, ops=tuple(ops)))
+
+
+@pytest.mark.parametrize(
+    ("model", "operator"),
+    [
+        (replace(TINY, ffn=2**31 - 1), "layers.0.swiglu"),
+        (replace(TINY, vocab=2**24 - 1), "logits"),
+        (replace(TINY, batch=256, rows=256, heads=100, kv_heads=100), "layers.0.attention"),
+        (replace(TINY, heads=20000), "layers.0.qkv"),
+    ],
+)
+def test_more_tasks_than_can_be_checked_are_refused(model: Model, operator: str) -> None:
+    with pytest.raises(CompileError, match=rf"decompose: {operator}.*: \d+ tasks, but .* at most 16384"):
+        decompose(build(model))

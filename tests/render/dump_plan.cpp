@@ -5,7 +5,7 @@
 
 namespace {
 
-const mpk::Plan& plan = PLAN::plan::plan;
+const mpk::Plan& plan = generated::PLAN::plan::plan;
 
 void print_sizes() {
     std::printf("\"sizes\": {\"name\": \"%s\", \"digest\": \"", plan.name);

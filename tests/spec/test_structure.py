@@ -228,6 +228,23 @@ def test_error(old: str, new: str, words: str) -> None:
     assert_only(errors_of(marked.text), marked, words)
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("co_await", "is a reserved word"),
+        ("lambda", "is a reserved word"),
+        ("mpk_x", "is a reserved word"),
+        ("clean", "is a target of every CMake project"),
+        ("pthread", "is the prefix of functions of the C library"),
+        ("json", "is the name of a Python module"),
+        ("packed", "is the name of a Python module"),
+    ],
+)
+def test_names_that_are_taken(name: str, reason: str) -> None:
+    marked = edited("name: small", f"name: «{name}»")
+    assert_only(errors_of(marked.text), marked, f"'{name}' {reason} | another name of at most 63 characters")
+
+
 def test_missing_sections_are_named_at_the_start() -> None:
     found = errors_of("kgen: 1\nkind: model\nname: small\n")
     assert [(d.message, d.span.line, d.span.col) for d in found] == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,19 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_a_folder(tmp_path: Path) -> None:
     assert file_error(tmp_path).message == "cannot read the file: is a directory"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    assert file_error(pipe).message == "this is not a regular file"
+
+
+def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
+    huge = tmp_path / "huge.yaml"
+    with huge.open("wb") as file:
+        file.truncate(100 << 20)
+    assert file_error(huge).message == "the file has 104857600 bytes"
 
 
 def test_a_file_that_is_not_utf8(tmp_path: Path) -> None:

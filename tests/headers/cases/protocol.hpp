@@ -2,6 +2,7 @@
 // of time.
 #pragma once
 
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -195,5 +196,27 @@ inline void protocol_cases(Suite& suite, const std::vector<std::uint32_t>& worke
         suite.check("afterwards " + std::to_string(steps) + " steps" + name, healthy());
     }
 }
+
+#if !PK_CUDA
+// A worker that was stopped for longer than the limit has not waited for it.
+inline void watchdog_cases(Suite& suite) {
+    using namespace std::chrono_literals;
+    using Clock = std::chrono::steady_clock;
+    static constexpr auto limit = 80ms;
+    mpk::Watchdog watchdog(std::chrono::nanoseconds(limit).count());
+    bool early = false;
+    for (int stop = 0; stop < 3; ++stop) {
+        for (int poll = 0; poll < 100; ++poll) early = early || watchdog.expired(7);
+        std::this_thread::sleep_for(2 * limit);
+    }
+    suite.check("a stopped worker does not run out of time", !early);
+
+    watchdog.expired(8);
+    const auto start = Clock::now();
+    while (!watchdog.expired(8) && Clock::now() - start < 10s) pk::pause(watchdog.polls());
+    const auto waited = Clock::now() - start;
+    suite.check("a waiting worker does", waited >= limit - 1ms && waited < 10s);
+}
+#endif
 
 }  // namespace testing

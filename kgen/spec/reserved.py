@@ -1,0 +1,42 @@
+"""Names that a model cannot have: its name becomes a C prefix, a CMake target and a Python module."""
+
+from __future__ import annotations
+
+import keyword
+import sys
+
+# Keywords of C and C++, macros that compilers predefine, and what the generated code itself uses.
+_CXX = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t
+class co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue
+decltype default delete do double dynamic_cast else enum explicit export extern false float for friend
+goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private
+protected public register reinterpret_cast requires restrict return short signed sizeof static
+static_assert static_cast struct switch template this thread_local throw true try typedef typeid
+typename typeof union unsigned using virtual void volatile wchar_t while xor xor_eq
+i386 linux unix
+main mpk pk std
+"""
+_CMAKE = (
+    "all clean cmake edit_cache help install list_install_components package package_source rebuild_cache"
+)
+_C_LIBRARY = "cnd mtx pthread sem thrd timer tss"  # has functions such as sem_wait and timer_create
+_HARNESS = "conftest numpy packed project prompts pytest reference"
+
+_WORDS = frozenset(_CXX.split())
+_TARGETS = frozenset(_CMAKE.split())
+_PREFIXES = frozenset(_C_LIBRARY.split())
+_MODULES = frozenset(_HARNESS.split()) | sys.stdlib_module_names
+
+
+def reserved(name: str) -> str:
+    """Why a model cannot have this name, as the rest of a sentence; empty when it can."""
+    if name in _WORDS or keyword.iskeyword(name) or name.startswith("mpk_"):
+        return "is a reserved word"
+    if name in _TARGETS:
+        return "is a target of every CMake project"
+    if name in _PREFIXES:
+        return "is the prefix of functions of the C library"
+    if name in _MODULES:
+        return "is the name of a Python module"
+    return ""
