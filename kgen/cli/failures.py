@@ -19,6 +19,6 @@ def describe(error: Exception) -> tuple[ExitCode, str] | None:
         return ExitCode.TOOLCHAIN, str(error)
     if isinstance(error, UsageError | SpecError | CompileError | WriteError | RunError | WeightsError):
         return ExitCode.BAD_INPUT, str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        return ExitCode.BAD_INPUT, f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError):  # without a file name it is about the output
+        return ExitCode.BAD_INPUT, f"{error.filename or 'cannot write the output'}: {error.strerror or error}"
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -25,7 +24,7 @@ from kgen.cli import (
     test,
 )
 from kgen.cli.failures import describe
-from kgen.cli.output import ExitCode, data, say
+from kgen.cli.output import ExitCode, data, discard_output, prepare_output, say
 
 app = typer.Typer(
     name="kgen",
@@ -71,6 +70,7 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit; a failure is a sentence on standard error, never a traceback."""
+    prepare_output()
     try:
         try:
             app(prog_name="kgen", standalone_mode=True)
@@ -82,13 +82,15 @@ def main() -> None:
             say("interrupted")
         raise
     except BrokenPipeError:
-        # Whoever read the output has what they wanted. What is still buffered goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has what they wanted.
+        discard_output()
         sys.exit(1)
     except Exception as error:
         described = describe(error)
         if described is None:
             raise
         code, sentence = described
+        if isinstance(error, OSError):
+            discard_output()  # what could not be written must not be tried again at the end
         say(sentence)
         sys.exit(code)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +31,27 @@ class UsageError(Exception):
     """The user asked for something that cannot be; the message says what in one sentence."""
 
 
+def prepare_output() -> None:
+    """Make the standard streams take what is written, whoever started this process and in which locale."""
+    # A stream that was closed is None, and print would take the other one.
+    sys.stdout = sys.stdout or open(os.devnull, "w")
+    sys.stderr = sys.stderr or open(os.devnull, "w")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        if sys.stdout.isatty():
+            sys.stdout.reconfigure(errors="backslashreplace")
+        else:
+            sys.stdout.reconfigure(encoding="utf-8")  # files are the same bytes in every locale
+
+
+def discard_output() -> None:
+    """Send what is still buffered, and all that follows, nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def say(message: str) -> None:
     """A line for the user."""
-    print(message, file=sys.stderr)
+    with suppress(OSError):  # nobody can be told
+        print(message, file=sys.stderr)
 
 
 def data(text: str) -> None:

@@ -61,6 +61,8 @@ def write_tree(tree: Mapping[str, str], dest: Path, *, force: bool = False) -> W
     EditedError when hand edits would be lost and `force` is not set, WriteError when the disk refuses.
     """
     try:
+        if dest.is_symlink() and not dest.exists():
+            raise WriteError(f"{dest} is a link to something that does not exist")
         if not dest.exists():
             _write_new(tree, dest)
             return WriteReport(sorted(tree), [], [], [])
@@ -107,6 +109,7 @@ def _compare_readable(tree: Mapping[str, str], dest: Path) -> _Changes:
 def _compare(tree: Mapping[str, str], dest: Path) -> _Changes:
     if dest.exists() and not dest.is_dir():
         raise WriteError(f"{dest} is a file, not a folder")
+    _check_kinds(tree, dest)
     former = _former_hashes(dest)
     changes = _Changes([], [], [], [], [])
     for path, text in tree.items():
@@ -126,6 +129,16 @@ def _compare(tree: Mapping[str, str], dest: Path) -> _Changes:
     return changes
 
 
+def _check_kinds(tree: Mapping[str, str], dest: Path) -> None:
+    """Refuse a folder, pipe or the like where a file goes, and anything but a folder where a folder goes."""
+    folders = {dest / parent for path in tree for parent in PurePosixPath(path).parents}
+    wrong = [f for f in folders if os.path.lexists(f) and not f.is_dir()]
+    wrong += [dest / path for path in tree if (dest / path).exists() and not (dest / path).is_file()]
+    if wrong:
+        listed = "\n".join(f"  {path}" for path in sorted(wrong))
+        raise WriteError(f"these are in the way of generated files or folders; move them away:\n{listed}")
+
+
 def _former_hashes(dest: Path) -> dict[str, str]:
     """Hashes of the generation before; empty where there was none."""
     text = _read(dest / MANIFEST)
@@ -142,7 +155,7 @@ def _former_hashes(dest: Path) -> dict[str, str]:
 
 def _stays_inside(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return bool(parts) and not PurePosixPath(path).is_absolute() and ".." not in parts
+    return bool(parts) and "\0" not in path and not PurePosixPath(path).is_absolute() and ".." not in parts
 
 
 def _write_new(tree: Mapping[str, str], dest: Path) -> None:
@@ -164,12 +177,12 @@ def _write_over(tree: Mapping[str, str], dest: Path, changes: _Changes) -> None:
         for path in changes.written:
             _put(stage / path, tree[path])
         # The manifest goes last: until then the one of the generation before tells edits from old files.
+        for path in changes.removed:
+            _remove(dest, path)
         for path in sorted(changes.written, key=lambda p: p == MANIFEST):
             target = dest / path
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(stage / path, target)
-    for path in changes.removed:
-        _remove(dest, path)
 
 
 def _put(file: Path, text: str) -> None:
@@ -188,7 +201,7 @@ def _umask() -> int:
 def _remove(dest: Path, path: str) -> None:
     """Delete a file and the folders that it leaves empty."""
     file = dest / path
-    file.unlink()
+    file.unlink(missing_ok=True)
     for folder in file.relative_to(dest).parents:
         if folder == Path() or any((dest / folder).iterdir()):
             break
@@ -212,7 +225,4 @@ def _hash(text: str) -> str:
 
 def _hash_on_disk(file: Path) -> str | None:
     """None where there is no file."""
-    try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None

@@ -32,9 +32,19 @@ def open_gguf(path: Path) -> GGUFReader:
 
 
 def field(reader: GGUFReader, key: str, default: Any = None) -> Any:
-    """A metadata value as a Python object, or `default`."""
+    """A metadata value as a Python object, or `default`. Raises WeightsError when it cannot be read."""
     entry = reader.get_field(key)
-    return default if entry is None else entry.contents()
+    try:
+        return default if entry is None else entry.contents()
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise WeightsError(f"the GGUF file's {key} is damaged: {error}") from error
+
+
+def _number(path: Path, reader: GGUFReader, key: str, default: Any = None) -> Any:
+    value = field(reader, key, default)
+    if value is not default and not isinstance(value, int | float):
+        raise WeightsError(f"{path}: {key} is {value!r}, not a number")
+    return value
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ def read_gguf(path: Path) -> Checkpoint:
     arch = field(reader, "general.architecture")
     if arch not in _ARCHITECTURES:
         raise WeightsError(f"{path}: architecture {arch!r}; expected one of {', '.join(_ARCHITECTURES)}")
-    if field(reader, "split.count", 0) > 1:
+    if _number(path, reader, "split.count", 0) > 1:
         raise WeightsError(f"{path}: one part of a split GGUF; join the parts with llama-gguf-split --merge")
     other = sorted({t.tensor_type.name for t in reader.tensors if t.tensor_type not in _TYPES})
     if other:
@@ -80,21 +90,24 @@ def read_gguf(path: Path) -> Checkpoint:
         tensors[name] = SourceTensor(shape, read)
     facts: dict[str, float] = {"heads": heads.heads, "kv_heads": heads.kv_heads, "head": heads.head}
     for fact, key in (("eps", "attention.layer_norm_rms_epsilon"), ("rope_theta", "rope.freq_base")):
-        if (value := field(reader, f"{arch}.{key}")) is not None:
+        if (value := _number(path, reader, f"{arch}.{key}")) is not None:
             facts[fact] = float(value)
     return Checkpoint(path, tensors, facts, factors)
 
 
 def _heads(path: Path, reader: GGUFReader, arch: str) -> _Heads:
-    heads = field(reader, f"{arch}.attention.head_count")
-    hidden = field(reader, f"{arch}.embedding_length")
-    if not isinstance(heads, int) or not isinstance(hidden, int) or heads < 1:
-        raise WeightsError(f"{path}: {arch}.attention.head_count or {arch}.embedding_length is missing")
-    head = field(reader, f"{arch}.attention.key_length", hidden // heads)
-    rope = field(reader, f"{arch}.rope.dimension_count", head)
+    def size(key: str, default: int | None = None) -> int:
+        value = field(reader, f"{arch}.{key}", default)
+        if not isinstance(value, int) or value < 1:
+            raise WeightsError(f"{path}: {arch}.{key} is {'missing' if value is None else repr(value)}")
+        return value
+
+    heads, hidden = size("attention.head_count"), size("embedding_length")
+    head = size("attention.key_length", hidden // heads)
+    rope = size("rope.dimension_count", head)
     if rope != head:
         raise WeightsError(f"{path}: RoPE covers {rope} of the {head} elements of a head, not all of them")
-    return _Heads(heads, field(reader, f"{arch}.attention.head_count_kv", heads), head)
+    return _Heads(heads, size("attention.head_count_kv", heads), head)
 
 
 def _rows(data: NDArray[Any], kind: Type, begin: int, end: int) -> Array:

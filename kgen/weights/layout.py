@@ -92,11 +92,25 @@ def read_layout(project: Path) -> PackLayout:
             if t["space"] == "weight"
         )
         settings = _settings(model["ops"])
-        return PackLayout(model["name"], model["digest"], model["weight_bytes"], tensors, settings)
+        layout = PackLayout(model["name"], model["digest"], model["weight_bytes"], tensors, settings)
+        _check(layout)
+        return layout
     except FileNotFoundError as error:
         raise WeightsError(f"{project}: not a generated model project: it has no model.json") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise WeightsError(f"{file}: not the model.json of a generated project: {error!r}") from error
+
+
+def _check(layout: PackLayout) -> None:
+    """Raise ValueError or another error of a wrong type unless the file that a layout describes can exist."""
+    Header(layout.name, layout.digest, layout.data_bytes).encode()
+    if len(layout.digest) != 64:
+        raise ValueError(f"a digest of {len(layout.digest)} digits")
+    for t in layout.tensors:
+        if len(t.shape) not in (1, 2) or min(t.shape) < 1 or t.stride < t.cols:
+            raise ValueError(f"{t.name} is {list(t.shape)} with a stride of {t.stride}")
+        if not 0 <= t.offset <= layout.data_bytes - t.rows * t.stride * t.dtype.itemsize:
+            raise ValueError(f"{t.name} lies outside of the weights")
 
 
 def _settings(ops: list[dict[str, Any]]) -> dict[str, float]:

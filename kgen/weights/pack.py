@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from kgen.weights.checkpoint import Array, Checkpoint
+from kgen.weights.checkpoint import Array, Checkpoint, WeightsError
 from kgen.weights.files import write_whole
-from kgen.weights.layout import HEADER_BYTES, Header, PackedTensor, PackLayout, read_layout
+from kgen.weights.layout import HEADER_BYTES, Header, PackedTensor, PackLayout, is_packed, read_layout
 from kgen.weights.match import check_checkpoint
 from kgen.weights.open import open_checkpoint
 from kgen.weights.tokenizer import save_tokenizer
@@ -40,10 +40,12 @@ def pack_weights(project: Path, weights: Path, out: Path, *, progress: Progress 
 
     Values are rounded to nearest even. `out` appears whole or not at all; the tokenizer goes beside it.
     Raises WeightsError naming every tensor that is missing, extra or misshapen, or saying why the files
-    cannot be read or written.
+    cannot be read or written, or that `out` is some other file.
     """
     layout = read_layout(project)
     checkpoint = open_checkpoint(weights)
+    if out.is_file() and out.stat().st_size > 0 and not is_packed(out):
+        raise WeightsError(f"{out}: exists and is not a packed weight file, so it is not overwritten")
     ignored = check_checkpoint(checkpoint, layout)
     write_whole(out, lambda file: _write(file, checkpoint, layout, progress))
     tokenizer = save_tokenizer(checkpoint.path, out)

@@ -25,8 +25,13 @@ def read_index(path: Path) -> Checkpoint:
     try:
         weight_map = json.loads(path.read_text(encoding="utf-8"))["weight_map"]
         shards = sorted(set(weight_map.values()))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        # An index comes from elsewhere: it must not name files beyond its own folder.
+        outside = [s for s in shards if not s or "\0" in s or Path(s).name != s]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WeightsError(f"{path}: not a safetensors index: {error!r}") from error
+    if outside:
+        listed = ", ".join(map(repr, outside))
+        raise WeightsError(f"{path}: shards are files beside their index, not {listed}")
     missing = [s for s in shards if not (path.parent / s).is_file()]
     if missing:
         raise WeightsError(f"{path}: shards are missing: {', '.join(missing)}")

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -129,7 +130,7 @@ def test_a_manifest_cannot_delete_outside_the_destination(tmp_path: Path) -> Non
     write_tree(make_tree(a="one\n"), out)
     manifest = json.loads((out / MANIFEST).read_text())
     digest = hashlib.sha256(b"keep\n").hexdigest()
-    manifest["files"] |= {"../precious": digest, str(precious): digest}
+    manifest["files"] |= {"../precious": digest, str(precious): digest, "a\0b": digest}
     (out / MANIFEST).write_text(json.dumps(manifest))
     assert write_tree(make_tree(a="two\n"), out).removed == []
     assert precious.read_text() == "keep\n"
@@ -147,6 +148,58 @@ def test_destination_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(WriteError, match="is a file"):
         write_tree(make_tree(a="one\n"), tmp_path / "out")
+
+
+def test_a_destination_that_is_a_broken_link(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to("nowhere")
+    with pytest.raises(WriteError, match="out is a link to something that does not exist"):
+        write_tree(make_tree(a="one\n"), tmp_path / "out")
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_cannot_be_overwritten_is_named_before_anything_is_written(tmp_path: Path, force: bool) -> None:
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "pipe")  # reading it would wait for ever
+    (tmp_path / "src").write_text("a file\n")
+    (tmp_path / "linked").symlink_to("nowhere")
+    tree = make_tree(a="1\n", b="2\n", pipe="3\n", src__c="4\n", linked__d="5\n")
+    with pytest.raises(WriteError, match="in the way") as error:
+        write_tree(tree, tmp_path, force=force)
+    assert str(error.value).splitlines()[1:] == [
+        f"  {tmp_path / name}" for name in ("a", "linked", "pipe", "src")
+    ]
+    with pytest.raises(WriteError, match="in the way"):
+        check_tree(tree, tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "linked", "pipe", "src"]
+
+
+@pytest.mark.parametrize("step", range(8))
+def test_a_write_that_is_killed_is_completed_by_the_next(tmp_path: Path, step: int) -> None:
+    old = make_tree(a="1\n", b="2\n", gone__c="3\n")
+    new = make_tree(a="11\n", b="22\n", d__e="4\n")
+    write_tree(old, tmp_path / "out")
+    # Die at the `step`-th change of the folder.
+    child = os.fork()
+    if child == 0:
+        left = step
+
+        def dying(real: Callable[..., None]) -> Callable[..., None]:
+            def call(*arguments: object, **options: object) -> None:
+                nonlocal left
+                if left == 0:
+                    os._exit(9)
+                left -= 1
+                real(*arguments, **options)
+
+            return call
+
+        os.replace, os.unlink = dying(os.replace), dying(os.unlink)  # type: ignore[assignment]
+        write_tree(new, tmp_path / "out")
+        os._exit(0)
+    os.waitpid(child, 0)
+    write_tree(new, tmp_path / "out")
+    files = {p: text for p, text in on_disk(tmp_path / "out").items() if not p.startswith(".kgen.")}
+    assert files == new
 
 
 def test_destination_below_a_file(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ def write_gguf(path: Path, project, values, kinds, *, arch="llama", parts=1, **m
         **metadata,
     }
     for key, value in settings.items():
-        (writer.add_float32 if isinstance(value, float) else writer.add_uint32)(f"{arch}.{key}", value)
+        add = {float: writer.add_float32, str: writer.add_string, list: writer.add_array}
+        add.get(type(value), writer.add_uint32)(f"{arch}.{key}", value)
     writer.add_uint16("split.count", parts)
     for name, value in values.items():
         if arch == "llama" and ".q_proj" in name:
@@ -147,6 +148,41 @@ def test_metadata_that_disagree(project, tmp_path, key, value, message):
     write_gguf(tmp_path / "m.gguf", project, project.random(), {}, **head)
     with pytest.raises(WeightsError, match=message):
         pack_weights(project.path, tmp_path / "m.gguf", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("attention.head_count", "four", r"llama.attention.head_count is 'four'"),
+        ("attention.head_count_kv", [2, 2], r"llama.attention.head_count_kv is \[2, 2\]"),
+        ("embedding_length", 0, r"llama.embedding_length is 0"),
+        ("rope.freq_base", "x", r"llama.rope.freq_base is 'x', not a number"),
+        ("attention.layer_norm_rms_epsilon", [1.0], r"layer_norm_rms_epsilon is \[1.0\], not a number"),
+    ],
+)
+def test_metadata_of_the_wrong_kind(project, tmp_path, key, value, message):
+    write_gguf(tmp_path / "m.gguf", project, project.random(), {}, **{key: value})
+    with pytest.raises(WeightsError, match=message):
+        pack_weights(project.path, tmp_path / "m.gguf", tmp_path / "out")
+
+
+def test_any_damage_of_the_header_is_a_weights_error_or_harmless(project, tmp_path):
+    file = tmp_path / "m.gguf"
+    write_gguf(file, project, project.random(), {})
+    whole = file.read_bytes()
+    draw = np.random.default_rng(1)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(draw.integers(1, 4)):
+            damaged[draw.integers(1200)] = draw.choice([0, 1, 127, 128, 255])
+        other = tmp_path / f"{hash(bytes(damaged))}.gguf"  # a reader is kept by its path
+        other.write_bytes(damaged)
+        try:
+            pack_weights(project.path, other, tmp_path / "out")
+        except WeightsError:
+            assert not (tmp_path / "out").exists()
+        (tmp_path / "out").unlink(missing_ok=True)
+        other.unlink()
 
 
 def test_rope_factors_must_be_those_of_the_project(project, tmp_path):

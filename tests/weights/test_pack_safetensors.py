@@ -98,6 +98,51 @@ def test_shards_that_are_missing_are_named(project, tmp_path):
         pack_weights(project.path, index, tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    "shard", ["../outside.safetensors", "/etc/passwd", "sub/a.safetensors", "", ".", 3, None]
+)
+def test_an_index_names_files_beside_it(project, tmp_path, shard):
+    values = project.random()
+    save_file(values, tmp_path / "outside.safetensors")
+    (tmp_path / "dir").mkdir()
+    index = tmp_path / "dir" / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": dict.fromkeys(values, shard)}))
+    with pytest.raises(WeightsError, match=r"shards are files beside their index|not a safetensors index"):
+        pack_weights(project.path, index, tmp_path / "out")
+
+
+def test_other_files_are_not_overwritten(project, tmp_path):
+    file = tmp_path / "model.safetensors"
+    save_file(project.random(), file)
+    before = file.read_bytes()
+    with pytest.raises(WeightsError, match="exists and is not a packed weight file"):
+        pack_weights(project.path, file, file)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.update(digest="zz"),
+        lambda m: m.update(digest="ab"),
+        lambda m: m.update(name=3),
+        lambda m: m.update(weight_bytes=-1),
+        lambda m: m.update(weight_bytes=2**70),
+        lambda m: m["tensors"][0].update(shape=[]),
+        lambda m: m["tensors"][0].update(stride=1),
+        lambda m: m["tensors"][0].update(offset=-256),
+        lambda m: m["tensors"][0].update(offset=1 << 40),
+    ],
+)
+def test_a_damaged_model_json(project, tmp_path, change):
+    save_file(project.random(), tmp_path / "model.safetensors")
+    model = json.loads((project.path / "model.json").read_text())
+    change(model)
+    (project.path / "model.json").write_text(json.dumps(model))
+    with pytest.raises(WeightsError, match=r"not the model\.json of a generated project"):
+        pack_weights(project.path, tmp_path, tmp_path / "out")
+
+
 def test_every_tensor_that_does_not_fit_is_named_at_once(project, tmp_path):
     values = project.random()
     values["model.layers.0.self_attn.q_proj.weigth"] = values.pop(Q)
