@@ -24,7 +24,7 @@ from kgen.cli import (
     test,
 )
 from kgen.cli.failures import describe
-from kgen.cli.output import ExitCode, data, discard_output, prepare_output, say
+from kgen.cli.output import ExitCode, data, discard_output, prepare_streams, say
 
 app = typer.Typer(
     name="kgen",
@@ -70,7 +70,7 @@ def _options(
 
 def main() -> None:
     """Run the command line and exit; a failure is a sentence on standard error, never a traceback."""
-    prepare_output()
+    prepare_streams()
     try:
         try:
             app(prog_name="kgen", standalone_mode=True)

@@ -31,11 +31,12 @@ class UsageError(Exception):
     """The user asked for something that cannot be; the message says what in one sentence."""
 
 
-def prepare_output() -> None:
-    """Make the standard streams take what is written, whoever started this process and in which locale."""
-    # A stream that was closed is None, and print would take the other one.
-    sys.stdout = sys.stdout or open(os.devnull, "w")
-    sys.stderr = sys.stderr or open(os.devnull, "w")
+def prepare_streams() -> None:
+    """Make the standard streams usable, whoever started this process and in which locale."""
+    # A stream that was closed is None, and print would take another one.
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - for as long as kgen runs
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - for as long as kgen runs
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115 - for as long as kgen runs
     if isinstance(sys.stdout, io.TextIOWrapper):
         if sys.stdout.isatty():
             sys.stdout.reconfigure(errors="backslashreplace")

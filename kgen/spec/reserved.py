@@ -17,9 +17,9 @@ typename typeof union unsigned using virtual void volatile wchar_t while xor xor
 i386 linux unix
 main mpk pk std
 """
-_CMAKE = (
-    "all clean cmake edit_cache help install list_install_components package package_source rebuild_cache"
-)
+_CMAKE = """
+all clean cmake edit_cache help install list_install_components package package_source rebuild_cache test
+"""
 _C_LIBRARY = "cnd mtx pthread sem thrd timer tss"  # has functions such as sem_wait and timer_create
 _HARNESS = "conftest numpy packed project prompts pytest reference"
 

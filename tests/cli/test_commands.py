@@ -39,6 +39,12 @@ def kgen(
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
 
 
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, encoding="utf-8", timeout=300, check=False
+    )
+
+
 def one_sentence(done: subprocess.CompletedProcess[str], code: int) -> str:
     """The sentence of a failed command that printed nothing else."""
     assert done.returncode == code, done.stderr
@@ -277,6 +283,33 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize(
+    "command", ["expand tiny", "graph tiny --format html", "list --json", "explain tiny"]
+)
+def test_an_output_that_cannot_be_written(command: str) -> None:
+    full = shell(f"{KGEN} {command} > /dev/full")
+    assert one_sentence(full, 2) == "cannot write the output: No space left on device"
+    for closed in (">&-", "<&-", "2>&-", ">&- 2>&- <&-"):
+        assert shell(f"{KGEN} {command} {closed}").returncode == 0
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+def test_a_message_that_cannot_be_written(redirection: str) -> None:
+    done = shell(f"{KGEN} check nosuchspec {redirection}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert shell(f"{KGEN} check tiny {redirection}").returncode == 0
+
+
+def test_output_is_the_same_in_every_locale(tmp_path: Path) -> None:
+    spec = tmp_path / "ü.yaml"
+    text = (ROOT / "specs/models/tiny.yaml").read_text()
+    spec.write_text(text.replace("model.norm.weight", "é.名前"), encoding="utf-8")
+    expected = kgen("expand", spec).stdout
+    assert "é.名前" in expected
+    assert kgen("expand", spec, PYTHONIOENCODING="ascii", LC_ALL="C").stdout == expected
+    assert kgen("expand", spec, LC_ALL="POSIX", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0").stdout == expected
 
 
 def test_interrupted(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def test_a_write_that_is_killed_is_completed_by_the_next(tmp_path: Path, step: i
 
             return call
 
-        os.replace, os.unlink = dying(os.replace), dying(os.unlink)  # type: ignore[assignment]
+        os.replace, os.unlink = dying(os.replace), dying(os.unlink)
         write_tree(new, tmp_path / "out")
         os._exit(0)
     os.waitpid(child, 0)

@@ -280,7 +280,7 @@ class Model:
         stops = (ctypes.c_int32 * len(stop_tokens))(*stop_tokens)
         sequences = (_Sequence * max(count, 1))()
         for s, prompt in enumerate(prompts):
-            tokens = np.ascontiguousarray(prompt, dtype=np.int32)
+            tokens = _tokens(prompt, s)
             sequences[s] = _Sequence(
                 struct_bytes=ctypes.sizeof(_Sequence),
                 flags=_SCORE_PROMPT if score_prompt else 0,
@@ -353,6 +353,15 @@ class Model:
             waiter.join()
         if failures:
             raise failures[0]
+
+
+def _tokens(prompt: Sequence[int], s: int) -> npt.NDArray[np.int32]:
+    """A prompt as the library takes it; NumPy would drop what does not fit into 32 bits."""
+    given = np.asarray(prompt)
+    tokens = np.ascontiguousarray(given, dtype=np.int32)
+    if given.ndim != 1 or not np.array_equal(given, tokens):
+        raise ValueError(f"prompts[{s}] is not a list of 32-bit integers")
+    return tokens
 
 
 def _each(value: _T | Sequence[_T], count: int) -> Sequence[_T]:

@@ -6,7 +6,7 @@
 #include "program.hpp"
 
 using mpk::engine::Status;
-using Engine = mpk::engine::Engine<smollm2_135m::Program>;
+using Engine = mpk::engine::Engine<generated::smollm2_135m::Program>;
 
 struct smollm2_135m_model final : Engine {
     using Engine::Engine;
@@ -68,7 +68,7 @@ const char* smollm2_135m_status_name(Code status) {
 Code smollm2_135m_create(const Options* options, Model** model) {
     return guarded(model, [&] {
         *model = nullptr;
-        *model = Engine::create<Model>(smollm2_135m::plan::plan, options);
+        *model = Engine::create<Model>(generated::smollm2_135m::plan::plan, options);
     });
 }
 

@@ -3,8 +3,8 @@
 
 #include "mpk/descriptors.hpp"
 
-namespace smollm2_135m::plan {
+namespace generated::smollm2_135m::plan {
 
 extern const mpk::Plan plan;
 
-}  // namespace smollm2_135m::plan
+}  // namespace generated::smollm2_135m::plan

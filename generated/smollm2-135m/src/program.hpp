@@ -14,7 +14,7 @@
 #include "mpk/tasks/swiglu.hpp"
 #include "pk/platform/platform.hpp"
 
-namespace smollm2_135m {
+namespace generated::smollm2_135m {
 
 struct Embedding0 {
     // embedding
@@ -171,4 +171,4 @@ struct Program {
     }
 };
 
-}  // namespace smollm2_135m
+}  // namespace generated::smollm2_135m

@@ -222,3 +222,13 @@ def test_status_names(binding: ModuleType, library: Any) -> None:
     for status in binding.Status:
         assert library.status_name(status).decode() == status.name
     assert library.status_name(99) == b"UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [np.array([1, 2**32 + 2]), [1, 2.5], np.array([[1, 2, 3]]), 7],
+    ids=["wide", "real", "2-D", "scalar"],
+)
+def test_the_binding_takes_whole_tokens_only(model: Any, prompt: Any) -> None:
+    with pytest.raises(ValueError, match=r"prompts\[0\] is not a list of 32-bit integers"):
+        model.generate([prompt])

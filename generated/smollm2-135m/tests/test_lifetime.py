@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -134,6 +135,47 @@ def test_tokens_from_another_thread_while_it_runs(model: Any, spec: dict[str, An
         assert len(earlier) <= len(later)
     for tokens in seen:
         assert tokens == final[: len(tokens)]
+
+
+def in_a_fork(body: Callable[[], object]) -> int:
+    """What `body` returns in a fork of this process, 1 if it raises, -SIGALRM if it does not come back."""
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)
+        code = 1
+        try:
+            code = int(bool(body()))
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_fork_cannot_use_a_model_and_may_close_it(
+    make_model: Callable[..., Any], binding: ModuleType, spec: dict[str, Any]
+) -> None:
+    """The workers stay behind in the process that made the model: waiting for them would never end."""
+    model = make_model(workers=2)
+    prompt = [random_prompt(spec, 3)]
+    (expected,) = model.generate(prompt, max_new_tokens=3)
+
+    def call_all() -> bool:
+        calls: list[Callable[[], Any]] = [
+            lambda: model.start(prompt, max_new_tokens=3),
+            model.wait,
+            lambda: model.tokens(0),
+            lambda: model.logits(0),
+            lambda: model.result(0),
+        ]
+        for call in calls:
+            with pytest.raises(binding.ModelError, match="this is a fork of it"):
+                call()
+        return False
+
+    assert in_a_fork(call_all) == 0
+    assert in_a_fork(model.close) == 0
+    (result,) = model.generate(prompt, max_new_tokens=3)
+    assert np.array_equal(result.tokens, expected.tokens)
 
 
 def test_last_error_belongs_to_the_thread(model: Any, binding: ModuleType) -> None:

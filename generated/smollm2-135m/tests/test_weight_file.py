@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,6 +35,11 @@ def test_folder(binding: ModuleType, library: Any, tmp_path: Path) -> None:
     status, sentence = refusal(binding, library, tmp_path)
     assert status == "IO_ERROR"
     assert "not a regular file" in sentence
+
+
+def test_a_pipe_is_not_waited_for(binding: ModuleType, library: Any, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in refusal(binding, library, tmp_path / "pipe")[1]
 
 
 def test_empty_and_foreign_files(binding: ModuleType, library: Any, tmp_path: Path) -> None:

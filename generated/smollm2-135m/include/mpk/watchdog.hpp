@@ -36,7 +36,9 @@ PK_DEVICE void report_timeout(const Machine& m, std::uint32_t worker, const Wait
     pk::store_release(&report.state, 2u);
 }
 
-// Measures the time since the counter last moved. The clock is read once in a while only.
+// Measures the time since the counter last moved. The clock is read once in a while only. Of a long time
+// between two looks at it only a part counts: then this worker was stopped, and most likely so were those
+// that it waits for (SIGSTOP, a debugger, a frozen container, a machine put to sleep).
 class Watchdog {
 public:
     PK_DEVICE explicit Watchdog(std::uint64_t timeout_ns) : timeout_(timeout_ns) {}
@@ -45,15 +47,17 @@ public:
     PK_DEVICE bool expired(std::uint32_t counter) {
         if (counter != seen_) {
             seen_ = counter;
-            running_ = false;
+            last_look_ = 0;
+            waited_ = 0;
         }
         if (++polls_ % clock_interval != 0) return false;
         const std::uint64_t now = pk::now_ns();
-        if (!running_) {
-            running_ = true;
-            since_ = now;
+        if (last_look_ != 0) {
+            const std::uint64_t gap = now - last_look_, most = timeout_ / 16;
+            waited_ += gap < most ? gap : most;
         }
-        return now - since_ > timeout_;
+        last_look_ = now;
+        return waited_ >= timeout_;
     }
 
     PK_DEVICE std::uint32_t polls() const { return polls_; }
@@ -61,10 +65,10 @@ public:
 private:
     static constexpr std::uint32_t clock_interval = 64;
     std::uint64_t timeout_;
-    std::uint64_t since_ = 0;
+    std::uint64_t last_look_ = 0;  // 0: none since the counter moved
+    std::uint64_t waited_ = 0;
     std::uint32_t seen_ = 0;
     std::uint32_t polls_ = 0;
-    bool running_ = false;
 };
 
 }  // namespace mpk

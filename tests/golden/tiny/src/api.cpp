@@ -6,7 +6,7 @@
 #include "program.hpp"
 
 using mpk::engine::Status;
-using Engine = mpk::engine::Engine<tiny::Program>;
+using Engine = mpk::engine::Engine<generated::tiny::Program>;
 
 struct tiny_model final : Engine {
     using Engine::Engine;
@@ -68,7 +68,7 @@ const char* tiny_status_name(Code status) {
 Code tiny_create(const Options* options, Model** model) {
     return guarded(model, [&] {
         *model = nullptr;
-        *model = Engine::create<Model>(tiny::plan::plan, options);
+        *model = Engine::create<Model>(generated::tiny::plan::plan, options);
     });
 }
 

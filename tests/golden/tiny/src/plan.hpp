@@ -3,8 +3,8 @@
 
 #include "mpk/descriptors.hpp"
 
-namespace tiny::plan {
+namespace generated::tiny::plan {
 
 extern const mpk::Plan plan;
 
-}  // namespace tiny::plan
+}  // namespace generated::tiny::plan

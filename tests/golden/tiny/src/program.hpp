@@ -14,7 +14,7 @@
 #include "mpk/tasks/swiglu.hpp"
 #include "pk/platform/platform.hpp"
 
-namespace tiny {
+namespace generated::tiny {
 
 struct Embedding0 {
     // embedding
@@ -171,4 +171,4 @@ struct Program {
     }
 };
 
-}  // namespace tiny
+}  // namespace generated::tiny

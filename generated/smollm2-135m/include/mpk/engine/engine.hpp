@@ -2,6 +2,9 @@
 // time.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +23,7 @@
 #include "mpk/engine/weight_file.hpp"
 #include "mpk/machine.hpp"
 #include "mpk/step.hpp"
+#include "mpk/watchdog.hpp"
 #include "pk/platform/platform.hpp"
 #if PK_CUDA
 #include "mpk/engine/cuda_backend.hpp"
@@ -56,7 +60,7 @@ public:
     // Waits for the call that runs.
     template <class Model>
     static void destroy(Model* model) {
-        if (model == nullptr) return;
+        if (model == nullptr || model->forked()) return;
         const Scope scope(model->backend_.device());
         try {
             model->backend_.wait();
@@ -110,15 +114,17 @@ public:
             }
             sequences.push_back(checked_sequence(given[s], name, plan_));
         }
+        // Here, as a request that is refused leaves the call before as it is.
+        check_pages(plan_, sequences, machine_.kv.pages);
 
-        std::lock_guard lock(mutex_);
+        const auto lock = lock_calls();
         const Scope scope(backend_.device());
         const bool captured = backend_.captures(stream);
         if (!captured) check_idle();
         void* base = backend_.begin_call(live_, captured);
         const CallState image = CallState::at(plan_, base);
         image.clear();
-        deal_pages(plan_, sequences, machine_.kv.pages, image.page_table);
+        deal_pages(plan_, sequences, image.page_table);
         for (std::uint32_t s = 0; s < count; ++s) {
             image.sequences[s] = sequences[s];
             std::copy_n(given[s].prompt, given[s].prompt_length,
@@ -136,6 +142,7 @@ public:
 
     // Wait for the last call. Throws what went wrong in it, as often as it is asked.
     void wait() {
+        check_process();
         const Scope scope(backend_.device());
         backend_.wait();
         std::lock_guard lock(mutex_);
@@ -145,14 +152,14 @@ public:
     // Tokens so far; may be called while a call runs.
     Progress tokens(std::uint32_t sequence, std::uint32_t first, std::int32_t* tokens,
                     std::uint32_t capacity) {
-        std::lock_guard lock(mutex_);
+        const auto lock = lock_calls();
         check_sequence(sequence);
         if (capacity > 0) require_pointer(tokens, "tokens");
         return copy_tokens(plan_, results_, sequence, first, tokens, capacity);
     }
 
     void logprobs(std::uint32_t sequence, float* logprobs, std::uint32_t length) {
-        std::lock_guard lock(mutex_);
+        const auto lock = lock_calls();
         check_sequence(sequence);
         require_pointer(logprobs, "logprobs");
         if (length > logprobs_pitch(plan_)) {
@@ -165,7 +172,7 @@ public:
     }
 
     void logits(std::uint32_t sequence, float* logits) {
-        std::lock_guard lock(mutex_);
+        const auto lock = lock_calls();
         check_sequence(sequence);
         require_pointer(logits, "logits");
         const Scope scope(backend_.device());
@@ -215,6 +222,21 @@ private:
         return pages * plan.kv_layers * 2 * plan.kv_heads * plan.kv_page * plan.head * sizeof(std::uint16_t);
     }
 
+    // Threads and a GPU's context stay behind when a process forks, and a lock may be held by one of them.
+    bool forked() const { return ::getpid() != process_; }
+
+    void check_process() const {
+        if (forked()) {
+            fail(Status::invalid_argument, "the model was created by process ", process_,
+                 ", and this is a fork of it; create a model in each process");
+        }
+    }
+
+    std::unique_lock<std::mutex> lock_calls() {
+        check_process();
+        return std::unique_lock(mutex_);
+    }
+
     void check_sequence(std::uint32_t sequence) const {
         if (sequence >= count_) {
             fail(Status::invalid_argument, "sequence is ", sequence, ", but the last generate had ", count_,
@@ -230,16 +252,18 @@ private:
         const Report report = backend_.report(live_);
         if (report.state == 0) return;
         fail(Status::timeout, "rank ", report.rank, " worker ", report.worker, " waited ",
-             machine_.timeout_ns / 1000000, " ms in step ", report.step, " for event ", report.event,
-             " (task ", report.task, ", operator ", op_name(report.op), "): expected its counter at ",
-             report.expected, " or more, saw ", report.seen);
+             machine_.timeout_ns / 1000000, " ms in step ", report.step, " for event ", report.event, " (",
+             waiting(report), "): expected its counter at ", report.expected, " or more, saw ", report.seen);
     }
 
-    std::string op_name(std::uint32_t op) const {
-        return op < plan_.op_count ? std::string("'") + plan_.op_names[op] + "'" : "unknown";
+    std::string waiting(const Report& report) const {
+        if (report.task == no_task) return "the start of the step";
+        const std::string name = report.op < plan_.op_count ? plan_.op_names[report.op] : "unknown";
+        return "task " + std::to_string(report.task) + ", operator '" + name + "'";
     }
 
     const Plan& plan_;
+    const pid_t process_ = ::getpid();
     WeightFile file_;
     Device backend_;
     typename Device::Buffer weights_, arena_, kv_, state_;

@@ -38,7 +38,8 @@ inline constexpr std::uint32_t weight_header_bytes = 4096;
 class WeightFile {
 public:
     WeightFile(const char* path, const Plan& plan) : path_(path), data_bytes_(plan.weight_bytes) {
-        descriptor_ = ::open(path, O_RDONLY | O_CLOEXEC);
+        // O_NONBLOCK: opening a pipe would wait for a writer; it is refused below.
+        descriptor_ = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (descriptor_ < 0) {
             fail(Status::io_error, "cannot open weight file '", path_, "': ", std::strerror(errno));
         }
