@@ -46,9 +46,7 @@ def about(mode: str) -> dict[str, Any]:
     return {
         "mode": mode,
         "gpu": output_of("nvidia-smi", query, "--format=csv,noheader"),
-        "nvcc": subprocess.run(["nvcc", "--version"], capture_output=True, text=True, check=False)
-        .stdout[-40:]
-        .strip(),
+        "nvcc": output_of("bash", "-c", "nvcc --version | grep -o 'release.*'"),
         "python": platform.python_version(),
         "commit": os.environ.get("KGEN_COMMIT", output_of("git", "-C", str(ROOT), "rev-parse", "HEAD")),
         **versions,
@@ -110,7 +108,7 @@ def main() -> int:
     arguments = parser.parse_args()
     only = tuple(filter(None, arguments.only.split(",")))
     out = Path(os.environ.get("OUT") or ROOT / "out" / "results")
-    run = Run(out)
+    run = Run(out, f"gpu-{arguments.mode}.json", about(arguments.mode))
 
     def wanted(name: str) -> bool:
         return not only or name.startswith(only)
@@ -171,7 +169,7 @@ def main() -> int:
     for name in EXACT:
         if name in built and wanted("bench"):
             bench(run, *built[name], full)
-    return run.finish(about(arguments.mode), f"gpu-{arguments.mode}.json")
+    return run.finish()
 
 
 if __name__ == "__main__":

@@ -32,11 +32,12 @@ class Outcome:
 
 
 class Run:
-    """Runs stages, collects outcomes, prints the table and writes the JSON."""
+    """Runs stages, prints their table, and writes the JSON after each: a run cut short leaves it too."""
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, file: str, about: dict[str, Any]) -> None:
         self.out = out
         self.outcomes: list[Outcome] = []
+        self._file, self._about = out / file, about
         out.mkdir(parents=True, exist_ok=True)
 
     def stage(
@@ -66,17 +67,20 @@ class Run:
             outcome.note = lines[-1][:110]
         if outcome.status != "passed":
             print("\n".join(lines[-30:]), file=sys.stderr, flush=True)
-        self.outcomes.append(outcome)
+        self._add(outcome)
         return done.returncode == 0
 
     def skip(self, name: str, reason: str) -> None:
         """Record a stage that could not run, and why."""
-        self.outcomes.append(Outcome(name, "skipped", note=reason))
+        self._add(Outcome(name, "skipped", note=reason))
 
-    def finish(self, about: dict[str, Any], file: str) -> int:
-        """Print the table, write the JSON, and return the exit status."""
-        results = {"about": about, "stages": [asdict(o) for o in self.outcomes]}
-        (self.out / file).write_text(json.dumps(results, indent=1) + "\n")
+    def _add(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        results = {"about": self._about, "stages": [asdict(o) for o in self.outcomes]}
+        self._file.write_text(json.dumps(results, indent=1) + "\n")
+
+    def finish(self) -> int:
+        """Print the table and return the exit status."""
         width = max(len(o.name) for o in self.outcomes)
         for o in self.outcomes:
             print(f"{o.name:<{width}}  {o.status:<9} {o.seconds:7.1f} s  {o.note}")
