@@ -1,15 +1,16 @@
 # make demo   build a model, let it answer a prompt         make test     the whole CPU test suite
 # make setup  .venv with kgen in it                         make lint     style and types
 # make format rewrite what lint complains about             make lock     ci/requirements.txt anew
+# make regenerate   generated/ and tests/golden/ anew, after a change of templates or passes
 .DEFAULT_GOAL := help
-.PHONY: help setup weights demo test lint format lock
+.PHONY: help setup weights demo test lint format lock regenerate
 
 BIN := .venv/bin
 STAMP := .venv/.installed
 TEST_WORKERS ?= 2
 
 help:
-	@sed -n 's/^# //p' Makefile | head -3
+	@sed -n 's/^# //p' Makefile | head -4
 
 setup: $(STAMP)
 
@@ -36,3 +37,7 @@ format: $(STAMP)
 
 lock: $(STAMP)
 	@ci/lock.sh
+
+regenerate: $(STAMP)
+	@$(BIN)/python ci/regenerate.py
+	@$(BIN)/pytest -q tests/render/test_golden.py --update-golden

@@ -1,4 +1,4 @@
-"""Where kgen's own data lies: templates and shipped specs, in a checkout or in an installed wheel."""
+"""Where things lie: templates and shipped specs, in a checkout or an installed wheel; generated projects."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def _data(name: str) -> Path:
 def project_templates() -> Path:
     """The folder whose tree a generated project mirrors."""
     return _data("templates") / "project"
+
+
+def no_project(folder: Path) -> str:
+    """What is said of a folder that is not what it was taken for."""
+    return f"{folder} is not a generated project; `kgen generate SPEC -o {folder}` makes one"
 
 
 def shipped_specs() -> Iterator[tuple[str, Path]]:

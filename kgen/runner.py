@@ -15,9 +15,9 @@ from typing import Any
 
 from kgen.toolchain.build import AUTO, choose_preset, preset_folder
 from kgen.weights.layout import check_packed, is_packed, read_layout
-from kgen.weights.open import locate
+from kgen.weights.open import locate, shards_of
 from kgen.weights.pack import Progress, pack_weights
-from kgen.weights.tokenizer import Tokenizer, load_tokenizer, saved_tokenizer
+from kgen.weights.tokenizer import NoTokenizer, Tokenizer, load_tokenizer, saved_tokenizer
 
 WEIGHTS = "weights.bin"  # where `kgen pack` writes unless told otherwise
 
@@ -63,8 +63,8 @@ class Answer:
         """One line for a person."""
         decode = f"{self.decode_speed:.1f} tokens/s" if len(self.tokens) > 1 else "no more than one token"
         return (
-            f"prompt {self.prompt_tokens} tokens, {self.prompt_speed:.1f} tokens/s; "
-            f"answer {len(self.tokens)} tokens, {decode} ({self.target})"
+            f"prompt {_tokens(self.prompt_tokens)}, {self.prompt_speed:.1f} tokens/s; "
+            f"answer {_tokens(len(self.tokens))}, {decode} ({self.target})"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Session:
         """
         library = find_library(project, preset)
         packed, found = _prepare(project, weights, progress)
-        self.tokenizer: Tokenizer = load_tokenizer(tokenizer or found)
+        self.tokenizer = _tokenizer(tokenizer, found)
         self._binding = load_binding(project)
         try:
             self.model = self._binding.Model(packed, library=library)
@@ -138,7 +138,7 @@ class Session:
         ids = tokenizer.encode(prompt) if isinstance(prompt, str) else tokenizer.encode_chat(prompt)
         context = self.model.info.context
         if not 1 <= len(ids) <= context:
-            raise RunError(f"the prompt has {len(ids)} tokens; this project takes 1 to {context}")
+            raise RunError(f"the prompt has {_tokens(len(ids))}; this project takes 1 to {context}")
         stream, pieces, times = tokenizer.stream(), [], [time.perf_counter()]
 
         def put(piece: str) -> None:
@@ -217,6 +217,21 @@ def load_binding(project: Path) -> ModuleType:
     return module
 
 
+def _tokens(number: int) -> str:
+    return f"{number} token{'s' * (number != 1)}"
+
+
+def _tokenizer(chosen: Path | None, found: Path) -> Tokenizer:
+    """The one that the user chose, else the one that came with the weights. Raises RunError for none."""
+    try:
+        return load_tokenizer(chosen or found)
+    except NoTokenizer as error:
+        if chosen is not None:
+            raise
+        text = "no tokenizer beside the weights; give --tokenizer tokenizer.json (or a GGUF)"
+        raise RunError(text) from error
+
+
 def _prepare(project: Path, weights: Path | None, progress: Progress | None) -> tuple[Path, Path]:
     """(packed file, where its tokenizer is)."""
     layout = read_layout(project)
@@ -228,8 +243,9 @@ def _prepare(project: Path, weights: Path | None, progress: Progress | None) -> 
         check_packed(weights, layout)
         return weights, saved_tokenizer(weights)
     checkpoint = locate(weights)
-    stat = checkpoint.stat()
-    key = json.dumps([layout.digest, str(checkpoint.resolve()), stat.st_size, stat.st_mtime_ns])
+    stats = [f.stat() for f in (shards_of(checkpoint) if checkpoint.is_dir() else [checkpoint])]
+    state = [number for stat in stats for number in (stat.st_size, stat.st_mtime_ns)]
+    key = json.dumps([layout.digest, str(checkpoint.resolve()), *state])
     packed = project / "build" / f"weights-{hashlib.sha256(key.encode()).hexdigest()[:16]}.bin"
     if not packed.is_file():
         pack_weights(project, checkpoint, packed, progress=progress)

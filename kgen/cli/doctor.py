@@ -12,7 +12,7 @@ from kgen.cli.output import ExitCode, data, data_json, stop
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="The same for a machine.")] = False,
 ) -> None:
-    """Say what this machine can build and run, and what to install for the rest."""
+    """Say what this machine can build and run, and what to install."""
     from kgen.toolchain.doctor import diagnose
 
     report = diagnose()

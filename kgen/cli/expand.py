@@ -7,7 +7,10 @@ from kgen.cli.specs import SpecArgument, spec_path
 
 
 def expand(spec: SpecArgument) -> None:
-    """Print the spec with everything that it leaves out or takes from elsewhere written down."""
+    """Print a spec with everything that it leaves out written down.
+
+    What it takes from elsewhere is written down, too.
+    """
     from kgen.frontend.check import load_graph
     from kgen.frontend.expand import expand_text
 

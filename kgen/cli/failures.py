@@ -9,7 +9,6 @@ def describe(error: Exception) -> tuple[ExitCode, str] | None:
     """The exit code and the sentence for a user's or machine's error, None for a fault of kgen."""
     # Imported here: only a run that failed pays for it.
     from kgen.diagnostics import SpecError
-    from kgen.passes.pipeline import CompileError
     from kgen.render.writer import WriteError
     from kgen.runner import RunError
     from kgen.toolchain.find import ToolchainError
@@ -17,7 +16,7 @@ def describe(error: Exception) -> tuple[ExitCode, str] | None:
 
     if isinstance(error, ToolchainError):
         return ExitCode.TOOLCHAIN, str(error)
-    if isinstance(error, UsageError | SpecError | CompileError | WriteError | RunError | WeightsError):
+    if isinstance(error, UsageError | SpecError | WriteError | RunError | WeightsError):
         return ExitCode.BAD_INPUT, str(error)
     if isinstance(error, OSError):  # without a file name it is about the output
         return ExitCode.BAD_INPUT, f"{error.filename or 'cannot write the output'}: {error.strerror or error}"

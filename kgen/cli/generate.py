@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kgen.cli.output import ExitCode, UsageError, data, say, stop
+from kgen.cli.output import ExitCode, UsageError, counted, data, say, stop
+from kgen.cli.projects import some_path
 from kgen.cli.specs import SpecArgument, compile_spec
 
 
@@ -15,7 +16,13 @@ def generate(
     spec: SpecArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="The project's folder [default: the model's name]."),
+        typer.Option(
+            "--out",
+            "-o",
+            parser=some_path,
+            metavar="DIR",
+            help="The project's folder [default: the model's name].",
+        ),
     ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Print what would change; write nothing.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 when DIR is not up to date.")] = False,
@@ -45,6 +52,6 @@ def generate(
         return
     report = write_tree(tree, dest, force=force)
     removed = f", {len(report.removed)} removed" if report.removed else ""
-    say(f"{dest}: {len(report.written)} files written, {len(report.unchanged)} unchanged{removed}")
+    say(f"{dest}: {counted(len(report.written), 'file')} written, {len(report.unchanged)} unchanged{removed}")
     for path in report.kept:
         say(f"{dest / path} is no longer generated, but was edited and is left alone")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from kgen.cli.output import data, say
+from kgen.cli.projects import some_path
 from kgen.cli.specs import BatchOption, SpecArgument, WorkersOption, compile_spec
 
 
@@ -34,7 +35,10 @@ def graph(
         GraphLevel, typer.Option(help="layers draws one layer for all that are alike.")
     ] = GraphLevel.LAYERS,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="The file [default: standard output].")
+        Path | None,
+        typer.Option(
+            "--out", "-o", parser=some_path, metavar="FILE", help="The file [default: standard output]."
+        ),
     ] = None,
     batch: BatchOption = None,
     workers: WorkersOption = None,

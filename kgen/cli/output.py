@@ -55,6 +55,11 @@ def say(message: str) -> None:
         print(message, file=sys.stderr)
 
 
+def counted(number: int, noun: str) -> str:
+    """The number with its noun: 1 file, 2 files."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def data(text: str) -> None:
     """A result, as it is."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from kgen.cli.output import progress, say
-from kgen.cli.projects import ProjectArgument
+from kgen.cli.output import counted, progress, say
+from kgen.cli.projects import ProjectArgument, some_path
 
 
 def pack(
@@ -18,6 +18,7 @@ def pack(
         typer.Option(
             "--weights",
             "-w",
+            parser=some_path,
             metavar="PATH",
             help="A GGUF or safetensors file, or a folder of safetensors files.",
             show_default=False,
@@ -25,10 +26,16 @@ def pack(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The packed file [default: DIR/weights.bin]."),
+        typer.Option(
+            "--out",
+            "-o",
+            parser=some_path,
+            metavar="FILE",
+            help="The packed file [default: DIR/weights.bin].",
+        ),
     ] = None,
 ) -> None:
-    """Turn a checkpoint into the one file that a generated library loads."""
+    """Turn a checkpoint into the file that a generated library loads."""
     from kgen.weights.pack import pack_weights
 
     with progress(f"packing {weights}") as show:
@@ -38,6 +45,6 @@ def pack(
                 show(f"{done / 1e6:.0f} of {total / 1e6:.0f} MB")
 
         report = pack_weights(project, weights, out or project / "weights.bin", progress=report_bytes)
-    say(f"{report.out}: {report.tensors} tensors, {report.bytes} bytes")
+    say(f"{report.out}: {counted(report.tensors, 'tensor')}, {report.bytes} bytes")
     if report.ignored:
         say(f"left out, as the model does not use them: {', '.join(report.ignored)}")

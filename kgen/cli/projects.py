@@ -7,8 +7,19 @@ from typing import Annotated
 
 import typer
 
+
+def some_path(text: str) -> Path:
+    """A path that was typed. An empty one is refused: it would mean the working directory."""
+    if not text:
+        raise typer.BadParameter("a path cannot be empty")
+    return Path(text)
+
+
 ProjectArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A project that `kgen generate` wrote.", show_default=False)
+    Path,
+    typer.Argument(
+        parser=some_path, metavar="DIR", help="A project that `kgen generate` wrote.", show_default=False
+    ),
 ]
 PresetOption = Annotated[
     str,

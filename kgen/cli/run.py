@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kgen.cli.output import UsageError, data_json, progress, say
-from kgen.cli.projects import PresetOption, ProjectArgument
+from kgen.cli.projects import PresetOption, ProjectArgument, some_path
 
 
 def run(
@@ -24,12 +24,18 @@ def run(
     weights: Annotated[
         Path | None,
         typer.Option(
-            "--weights", "-w", metavar="PATH", help="Packed file or checkpoint [default: DIR/weights.bin]."
+            "--weights",
+            "-w",
+            parser=some_path,
+            metavar="PATH",
+            help="Packed file or checkpoint [default: DIR/weights.bin].",
         ),
     ] = None,
     tokenizer: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="GGUF or tokenizer.json [default: beside the weights]."),
+        typer.Option(
+            parser=some_path, metavar="PATH", help="GGUF or tokenizer.json [default: beside the weights]."
+        ),
     ] = None,
     preset: PresetOption = "auto",
     max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", min=1, help="Tokens of an answer.")] = 256,
@@ -45,7 +51,7 @@ def run(
     from kgen.runner import Sampling, Session, chat
 
     if prompt is None and not sys.stdin.isatty():
-        prompt = sys.stdin.read()
+        prompt = sys.stdin.read().removesuffix("\n")  # the one that `echo` and here-documents add
     if prompt is None and (as_json or raw):
         raise UsageError("--json and --raw need a prompt: --prompt TEXT, or text on standard input")
     sampling = Sampling(max_tokens, temperature, top_k, top_p, seed)

@@ -17,7 +17,8 @@ SpecArgument = Annotated[
     str, typer.Argument(metavar="SPEC", help="A YAML file, or the name of a spec that comes with kgen.")
 ]
 BatchOption = Annotated[
-    int | None, typer.Option("--batch", min=1, help="Sequences decoded at once [default: the spec's].")
+    int | None,
+    typer.Option("--batch", min=1, help="Sequences decoded at once [default: the largest of the spec]."),
 ]
 WorkersOption = Annotated[
     int | None, typer.Option("--workers", "--sms", min=1, help="SMs to plan for [default: the spec's].")
@@ -38,12 +39,16 @@ def spec_path(spec: str) -> Path:
 
 
 def compile_spec(spec: str, *, batch: int | None = None, workers: int | None = None) -> Compilation:
-    """Load, build and compile. Raises SpecError or CompileError."""
+    """Load, build and compile. Raises SpecError, whatever stage it is that finds a fault."""
     from kgen.frontend.check import load_graph
-    from kgen.passes.pipeline import compile_graph
+    from kgen.frontend.locate import located
+    from kgen.passes.pipeline import CompileError, compile_graph
 
-    _, graph = load_graph(spec_path(spec), batch=batch, workers=workers)
-    return compile_graph(graph)
+    loaded, graph = load_graph(spec_path(spec), batch=batch, workers=workers)
+    try:
+        return compile_graph(graph)
+    except CompileError as error:
+        raise located(loaded, error.problems) from error
 
 
 def _unknown(spec: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from kgen.diagnostics import Diagnostic, SpecError
 from kgen.frontend.hf import written_out
+from kgen.frontend.names import ADVANCE, full_name, labels
 from kgen.frontend.operands import Flow, Site
 from kgen.frontend.rules import RULES
 from kgen.frontend.sizes import ROWS, Dims, resolve_runtime
@@ -27,7 +28,6 @@ MAX_OPERATORS = 32767
 MAX_TENSORS = 65535
 # `sample` adds up probabilities of at most 2^40 units in 64 bits.
 MAX_VOCABULARY = 2**24 - 1
-ADVANCE = "advance"
 
 
 def build_graph(spec: ModelSpec, *, batch: int | None = None, workers: int | None = None) -> Graph:
@@ -63,7 +63,7 @@ class _Builder:
         self.flow = Flow(frozenset(op.out for _, op, _ in walk(spec)))
         embedding = next((op for _, op, _ in walk(spec) if isinstance(op, ops.EmbeddingOp)), None)
         self.tokens = embedding.inputs[0] if embedding else "tokens"
-        self.labels: dict[At, str] = {}
+        self.labels = labels(spec)
         self.ops: list[Operator] = []
         self.kv_layers = 0
 
@@ -71,7 +71,6 @@ class _Builder:
         """Make the operators; what is wrong with the spec."""
         errors = check_structure(self.spec)
         self._start()
-        self._label()
         for i, item in enumerate(self.spec.graph):
             if isinstance(item, ops.RepeatSpec):
                 self._repeat(item, (*GRAPH, i))
@@ -101,18 +100,6 @@ class _Builder:
             part = "dtype" if declared.dtype != type_.dtype else "shape"
             self.tensors.error(("tensors", tokens, part), f"'{tokens}' is declared as {declared}", str(type_))
 
-    def _label(self) -> None:
-        """Name each operator after its weight or its kind, numbered where that is not unique in its block."""
-        taken: set[tuple[str | None, str]] = {(None, ADVANCE)}
-        for path, op, repeat in walk(self.spec):
-            base = label = op.inputs[1] if isinstance(op, ops.LinearOp | ops.RmsNormOp) else op.op
-            number = 1
-            while (repeat, label) in taken:
-                number += 1
-                label = f"{base}_{number}"
-            taken.add((repeat, label))
-            self.labels[path] = label
-
     def _repeat(self, item: ops.RepeatSpec, path: At) -> None:
         if item.repeat not in self.dims.names:
             self.tensors.unknown_dim((*path, "repeat"), item.repeat)
@@ -127,7 +114,7 @@ class _Builder:
                 self._add((*path, "do", j), op, layer, item.repeat)
 
     def _add(self, path: At, op: ops.OpSpec, layer: int, repeat: str | None) -> None:
-        name = f"{repeat}.{layer}.{self.labels[path]}" if repeat else self.labels[path]
+        name = full_name(self.labels[path], repeat, layer)
         site = Site(self.tensors, self.flow, path, op.op, name, layer, repeat)
         operator = RULES[type(op)](site, op)
         if isinstance(operator, Attention):
@@ -183,7 +170,7 @@ class _Builder:
         for path, op, repeat in walk(self.spec):
             if not isinstance(op, ops.AttentionOp):
                 continue
-            name = f"{repeat}.0.{self.labels[path]}" if repeat else self.labels[path]
+            name = full_name(self.labels[path], repeat, 0)
             built = next(o for o in self.ops if o.name == name and isinstance(o, Attention))
             first = first or built
             if (built.kv_heads, built.head) != (first.kv_heads, first.head):

@@ -79,7 +79,9 @@ def read_config(document: Document) -> HfModel:
     heads = reader.integer("num_attention_heads")
     # Defaults are those of transformers' config classes, which a config.json leaves out.
     kv_default = heads if family == "llama" else 32
-    head_default = 128 if family == "qwen3" else hidden // max(heads, 1)
+    head_default = 128 if family == "qwen3" else hidden // heads
+    if reader.errors:
+        head_default = 1  # nothing more is said of what follows from a wrong number
     model = HfModel(
         family=family,
         hidden=hidden,

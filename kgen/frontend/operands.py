@@ -141,9 +141,12 @@ class Site:
             return True
         if name in known:
             return False
-        tensors.error(
-            at, f"unknown tensor '{name}'", hint=nearest(name, sorted(known | tensors.spec.gaps.names))
-        )
+        meant = nearest(name, sorted(known | tensors.spec.gaps.names))
+        tensors.error(at, f"unknown tensor '{name}'", hint=meant)
+        # It counts as used, or one mistake would make two errors.
+        tensors.mentioned.add(meant)
+        if meant in flow.holds:
+            flow.read.add(flow.holds[meant])
         return True
 
     def _mismatch_of_declared(self, name: str, declared: Type, type_: Type) -> None:

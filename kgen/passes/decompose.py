@@ -6,6 +6,7 @@ import numpy as np
 
 from kgen.ir.graph import Graph
 from kgen.ir.operator import Operator, sequence_entries, token_rows
+from kgen.ir.problem import Problem
 from kgen.ir.region import Axis, Box, Layout, Tiles, overlap, volume
 from kgen.passes.errors import CompileError
 from kgen.tgraph.tgraph import Tasks, TGraph
@@ -79,9 +80,11 @@ def _best_width(op: Operator, graph: Graph) -> int:
 
 def _limit(op: Operator, tasks: int) -> None:
     if tasks > MAX_TASKS:
-        raise CompileError(
-            "decompose", [f"{op.name}: {tasks} tasks, but an operator has at most {MAX_TASKS}"]
-        )
+        raise _error(op, f"{tasks} tasks, but an operator has at most {MAX_TASKS}")
+
+
+def _error(op: Operator, text: str) -> CompileError:
+    return CompileError("decompose", [Problem(f"{op.name}: {text}", operator=op.name)])
 
 
 def _check_cover(op: Operator, tiles: Tiles, graph: Graph, checked: set[tuple[object, ...]]) -> None:
@@ -97,11 +100,10 @@ def _check_cover(op: Operator, tiles: Tiles, graph: Graph, checked: set[tuple[ob
     clash = np.argwhere(np.triu(overlap(box, box, (len(tiles), len(tiles))), 1))
     if len(clash):
         first, second = (f"[{tiles.begin[i]}:{tiles.end[i]}]/{tiles.index[i]}" for i in clash[0])
-        raise CompileError("decompose", [f"{op.name}: tasks {first} and {second} write the same elements"])
+        raise _error(op, f"tasks {first} and {second} write the same elements")
     outside = "" if _inside(box, whole) else ", not all of them inside"
     if outside or int(sizes.sum()) != volume(whole):
-        written = f"{int(sizes.sum())} elements of {volume(whole)}{outside}"
-        raise CompileError("decompose", [f"{op.name}: its tasks write {written}"])
+        raise _error(op, f"its tasks write {int(sizes.sum())} elements of {volume(whole)}{outside}")
 
 
 def _inside(box: Box, whole: Box) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kgen.ir.graph import Graph
 from kgen.ir.operator import Operator
+from kgen.ir.problem import Problem
 from kgen.ir.region import Access, Box, Tiles, overlap
 from kgen.ir.tensor import Space
 from kgen.passes.errors import CompileError
@@ -52,9 +53,7 @@ def dependencies(graph: Graph, tgraph: TGraph) -> TGraph:
             if buffer.writer is not None:
                 add(buffer.writer, (number, box))
             elif tensor != written_last:
-                raise CompileError(
-                    "dependencies", [f"{op.name} reads `{tensor}` before any operator has written it"]
-                )
+                raise _error(op, f"{op.name} reads `{tensor}` before any operator has written it")
         buffer = buffers.setdefault(write.tensor, _Buffer())
         for earlier in [buffer.writer] if buffer.writer else []:
             add(earlier, (number, write.box))
@@ -95,7 +94,9 @@ def _check_alone(op: Operator, tiles: Tiles, reads: list[Access], write: Access)
         clash = overlap(write.box, box, shape) & ~np.eye(len(tiles), dtype=np.bool_)
         for writer, reader in np.argwhere(clash)[:1]:
             names = [f"[{tiles.begin[i]}:{tiles.end[i]}]/{tiles.index[i]}" for i in (writer, reader)]
-            raise CompileError(
-                "dependencies",
-                [f"{op.name}: task {names[0]} writes what task {names[1]} of it reads in `{tensor}`"],
-            )
+            text = f"task {names[0]} writes what task {names[1]} of it reads in `{tensor}`"
+            raise _error(op, f"{op.name}: {text}")
+
+
+def _error(op: Operator, text: str) -> CompileError:
+    return CompileError("dependencies", [Problem(text, operator=op.name)])

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 
 class CompileError(Exception):
-    """A graph that cannot be compiled: `problems` are sentences that name operators or tasks."""
+    """A graph that cannot be compiled: `problems` are sentences that name operators or tasks.
+
+    Those that are a `Problem` also say which operator or runtime limit they are about.
+    """
 
     def __init__(self, stage: str, problems: Sequence[str]) -> None:
         self.stage = stage

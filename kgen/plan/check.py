@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from kgen.ir.problem import Problem
 from kgen.plan.plan import START_EVENT, Plan
 
 MAX_COUNTER = 2**32 - 1  # of an event, which only grows within a call
@@ -12,7 +13,20 @@ MAX_COUNTER = 2**32 - 1  # of an event, which only grows within a call
 
 def check_plan(plan: Plan) -> list[str]:
     """Everything that does not fit together in a plan, as sentences; nothing when it can be run."""
-    return [*_check_tasks(plan), *_check_tensors(plan)]
+    return [*_check_tasks(plan), *_check_counters(plan), *_check_tensors(plan)]
+
+
+def _check_counters(plan: Plan) -> Iterator[Problem]:
+    # A call reads at most a context of tokens of a sequence, at least one in each step.
+    most, event = max((event.threshold, -e) for e, event in enumerate(plan.events))
+    context = plan.runtime.context
+    if most * context > MAX_COUNTER:
+        yield Problem(
+            f"the context of {context} is too long for a counter: event {-event} may be triggered "
+            f"{most * context} times in a call, but its counter ends at {MAX_COUNTER}; "
+            f"a context of {MAX_COUNTER // most} fits",
+            setting="context",
+        )
 
 
 def _check_tasks(plan: Plan) -> Iterator[str]:
@@ -21,13 +35,6 @@ def _check_tasks(plan: Plan) -> Iterator[str]:
     for e, event in enumerate(plan.events):
         if event.threshold != triggers[e]:
             yield f"event {e} opens after {event.threshold} triggers but {triggers[e]} tasks trigger it"
-        # A call reads at most a context of tokens of a sequence, at least one in each step.
-        counted = event.threshold * plan.runtime.context
-        if counted > MAX_COUNTER:
-            yield (
-                f"event {e} may be triggered {counted} times in a call, but its counter ends at "
-                f"{MAX_COUNTER}: the context of {plan.runtime.context} is too long"
-            )
         if any(task.wait != e for task in tasks[event.first : event.first + event.count]):
             yield f"event {e} releases a task that waits for another event"
     if sum(event.count for event in plan.events) != len(tasks):

@@ -11,12 +11,14 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from kgen.render.project import MANIFEST
+from kgen.render.staging import staging_folder, sweep
+
+_INSIDE = ".kgen."  # start of the names of temporary folders in a project
 
 
 class WriteError(Exception):
@@ -59,19 +61,28 @@ def write_tree(tree: Mapping[str, str], dest: Path, *, force: bool = False) -> W
 
     Every file is staged first and then renamed into place; a new destination appears as a whole. Raises
     EditedError when hand edits would be lost and `force` is not set, WriteError when the disk refuses.
+    What killed writes to `dest` left behind is removed at the end.
     """
     try:
-        if dest.is_symlink() and not dest.exists():
-            raise WriteError(f"{dest} is a link to something that does not exist")
-        if not dest.exists():
-            _write_new(tree, dest)
-            return WriteReport(sorted(tree), [], [], [])
-        changes = _compare(tree, dest)
-        if changes.edited and not force:
-            raise EditedError(dest, changes.edited)
-        _write_over(tree, dest, changes)
+        report = _write(tree, dest, force=force)
     except OSError as error:
         raise WriteError(f"cannot write {error.filename or dest}: {error.strerror}") from error
+    sweep(dest.parent, _beside(dest))
+    sweep(dest, _INSIDE)
+    return report
+
+
+def _write(tree: Mapping[str, str], dest: Path, *, force: bool) -> WriteReport:
+    if dest.is_symlink() and not dest.exists():
+        raise WriteError(f"{dest} is a link to something that does not exist")
+    if not dest.exists():
+        _write_new(tree, dest)
+        return WriteReport(sorted(tree), [], [], [])
+    changes = _compare(tree, dest)
+    _check_devices(changes.written, dest)
+    if changes.edited and not force:
+        raise EditedError(dest, changes.edited)
+    _write_over(tree, dest, changes)
     return WriteReport(changes.written, changes.unchanged, changes.removed, changes.kept)
 
 
@@ -139,6 +150,19 @@ def _check_kinds(tree: Mapping[str, str], dest: Path) -> None:
         raise WriteError(f"these are in the way of generated files or folders; move them away:\n{listed}")
 
 
+def _check_devices(paths: list[str], dest: Path) -> None:
+    """Refuse folders on another filesystem than `dest`: files are renamed from one folder of `dest`."""
+    device = dest.stat().st_dev
+    folders = {dest / parent for path in paths for parent in PurePosixPath(path).parents}
+    away = [f for f in folders if f.exists() and f.stat().st_dev != device]
+    if away:
+        listed = "\n".join(f"  {path}" for path in sorted(away))
+        raise WriteError(
+            f"these folders are on another filesystem than {dest}, so files cannot be moved into them as a "
+            f"whole; put plain folders there:\n{listed}\nNothing was written."
+        )
+
+
 def _former_hashes(dest: Path) -> dict[str, str]:
     """Hashes of the generation before; empty where there was none."""
     text = _read(dest / MANIFEST)
@@ -160,20 +184,24 @@ def _stays_inside(path: str) -> bool:
 
 def _write_new(tree: Mapping[str, str], dest: Path) -> None:
     dest.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{dest.name}.", dir=dest.parent) as holder:
-        stage = Path(holder) / "stage"
+    with staging_folder(dest.parent, _beside(dest)) as holder:
+        stage = holder / "stage"  # with the permissions of a new folder, which the holder has not
         stage.mkdir()
         for path, text in tree.items():
             _put(stage / path, text)
         stage.rename(dest)
 
 
+def _beside(dest: Path) -> str:
+    """Start of the names of temporary folders beside `dest`."""
+    return f".{dest.name}.kgen."
+
+
 def _write_over(tree: Mapping[str, str], dest: Path, changes: _Changes) -> None:
     if not changes.written and not changes.removed:
         return
     # Staged inside: `dest` may be a mount point, or the only folder that may be written.
-    with tempfile.TemporaryDirectory(prefix=".kgen.", dir=dest) as holder:
-        stage = Path(holder)
+    with staging_folder(dest, _INSIDE) as stage:
         for path in changes.written:
             _put(stage / path, tree[path])
         # The manifest goes last: until then the one of the generation before tells edits from old files.

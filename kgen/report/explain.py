@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from kgen.ir.graph import Runtime
 from kgen.passes.pipeline import Compilation, PassStats
 from kgen.report.tiling import Tiling, tilings
 from kgen.tgraph.tgraph import START_EVENT, TGraph
@@ -28,6 +29,7 @@ class ExplainReport:
     """
 
     name: str
+    runtime: Runtime
     operators: int
     tasks: int
     pairs: int
@@ -55,11 +57,14 @@ class ExplainReport:
             "bytes_before": self.bytes_before,
             "bytes_after": self.bytes_after,
             "passes": [{"name": p.name, "seconds": p.seconds, **p.counts} for p in self.passes],
+            "runtime": asdict(self.runtime),
         }
 
     def to_table(self) -> RenderableType:
         """A table of the passes and one of the task grids."""
-        passes = Table(title=self.name, title_justify="left")
+        sizes = asdict(self.runtime)
+        named = ", ".join(f"{name} {sizes[name]:,}" for name in ("batch", "context", "rows", "workers"))
+        passes = Table(title=f"{self.name}: {named}", title_justify="left")
         passes.add_column("pass")
         passes.add_column("result")
         passes.add_column("ms", justify="right")
@@ -69,7 +74,7 @@ class ExplainReport:
         for column, justify in (("task type", "left"), ("operators", "right"), ("tasks of each", "right")):
             grids.add_column(column, justify=justify)  # type: ignore[arg-type]
         grids.add_column("one task")
-        grids.add_column("bytes, at most", justify="right")
+        grids.add_column("bytes of all tasks, at most", justify="right")
         for t in self.tilings:
             grids.add_row(t.label, f"{t.operators:,}", f"{t.tasks:,}", t.piece, _size(t.bytes))
         return Group(passes, grids)
@@ -86,7 +91,8 @@ class ExplainReport:
             "{after_successor_fusion:,} events after successor-set fusion\n"
             "{after_predecessor_fusion:,} events after predecessor-set fusion ({fused:.0f} pairs an event)",
             "normalize": "{empty_tasks:,} empty tasks and {events_added:,} events added",
-            "linearize": "task list of {before} instead of {after}, {ratio:.1f} times smaller",
+            "linearize": "{events:,} events, the start event counted\n"
+            "task list of {before} instead of {after}, {ratio:.1f} times smaller",
             "select_tasks": "{variants:,} instantiations of task templates",
             "place": "{aot:,} tasks in lists of workers, {jit:,} through a queue of {queue:,}",
             "plan": "{runs:,} runs of tasks, weights {weights}, activations {arena}",
@@ -110,6 +116,7 @@ def explain(compilation: Compilation) -> ExplainReport:
     tgraph = compilation.tgraph
     return ExplainReport(
         name=compilation.plan.name,
+        runtime=compilation.plan.runtime,
         operators=len(compilation.graph.ops),
         tasks=counts["decompose"]["tasks"],
         pairs=counts["dependencies"]["pairs"],

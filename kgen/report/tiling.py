@@ -13,7 +13,7 @@ from kgen.passes.pipeline import Compilation
 
 @dataclass(frozen=True)
 class Tiling:
-    """`operators` operators of one variant, each in `tasks` pieces; one of them moves at most `bytes`."""
+    """`operators` operators of one variant, each in `tasks` pieces, which together move at most `bytes`."""
 
     label: str
     operators: int

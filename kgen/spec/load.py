@@ -116,6 +116,8 @@ def _config(source: str | dict[str, Any], document: Document) -> Document:
             {at[2:]: span for at, span in document.keys.items() if at[:2] == prefix},
         )
     path = Path(document.file).parent / source
+    if path.is_dir():
+        path /= "config.json"
     try:
         text = read_text(path)
     except SpecError as error:

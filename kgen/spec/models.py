@@ -42,7 +42,8 @@ def _kind(value: object) -> str:
 def _config(value: object) -> str | dict[str, Any]:
     if isinstance(value, dict) or (isinstance(value, str) and value):
         return value
-    raise fault(f"this is {describe(value)}", expected="the path of a config.json, or its contents")
+    expected = "the path of a config.json or of its folder, or its contents"
+    raise fault(f"this is {describe(value)}", expected=expected)
 
 
 class RuntimeSpec(Node):
@@ -84,10 +85,12 @@ class FromSpec(Node):
 class ModelSpec(Node):
     """A spec of a language model: either dims, tensors and graph, or `from`."""
 
-    kgen: Annotated[int, PlainValidator(_version), WithJsonSchema({"const": 1})]
-    kind: Annotated[str, PlainValidator(_kind), WithJsonSchema({"enum": ["model"]})]
-    name: ModelName
-    runtime: RuntimeSpec
+    kgen: Annotated[int, PlainValidator(_version), WithJsonSchema({"const": 1})] = Field(examples=[1])
+    kind: Annotated[str, PlainValidator(_kind), WithJsonSchema({"enum": ["model"]})] = Field(
+        examples=["model"]
+    )
+    name: ModelName = Field(examples=["my_model"])
+    runtime: RuntimeSpec = Field(examples=[{"batch": "1..16", "context": "1..2048", "kv_page": 64}])
     origin: Annotated[FromSpec | None, Field(alias="from")] = None
     dims: dict[Name, Size] = Field(default_factory=dict)
     tensors: dict[Name, TensorSpec] = Field(default_factory=dict)

@@ -15,58 +15,64 @@ class Node(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-OneInput = Annotated[list[Name], Field(alias="in", min_length=1, max_length=1)]
-TwoInputs = Annotated[list[Name], Field(alias="in", min_length=2, max_length=2)]
-ThreeInputs = Annotated[list[Name], Field(alias="in", min_length=3, max_length=3)]
+def operands(*names: str, optional: str = "") -> Any:
+    """The field of a list of operands by these names, one more of which may follow."""
+    lists = [names, (*names, optional)] if optional else [names]
+    return Field(
+        alias="in",
+        min_length=len(names),
+        max_length=len(lists[-1]),
+        description=" or ".join(f"[{', '.join(each)}]" for each in lists),
+    )
 
 
 class EmbeddingOp(Node):
-    """`in: [tokens, table]`: one row of the table per token."""
+    """One row of the table per token."""
 
     op: Literal["embedding"]
-    inputs: TwoInputs
+    inputs: list[Name] = operands("tokens", "table")
     out: Name
 
 
 class RmsNormOp(Node):
-    """`in: [x, weight]`: RMS normalization of each row."""
+    """RMS normalization of each row."""
 
     op: Literal["rmsnorm"]
-    inputs: TwoInputs
+    inputs: list[Name] = operands("x", "weight")
     eps: Positive
     out: Name
 
 
 class LinearOp(Node):
-    """`in: [x, weight]` or `[x, weight, bias]`: x times the transposed weight, plus `residual` if given."""
+    """x times the transposed weight, plus the bias and `residual` if given."""
 
     op: Literal["linear"]
-    inputs: Annotated[list[Name], Field(alias="in", min_length=2, max_length=3)]
+    inputs: list[Name] = operands("x", "weight", optional="bias")
     residual: OptionalName = None
     out: Name
 
 
 class SwiGluOp(Node):
-    """`in: [x, gate, up]`: silu(x gate^T) * (x up^T)."""
+    """silu(x gate^T) * (x up^T)."""
 
     op: Literal["swiglu"]
-    inputs: ThreeInputs
+    inputs: list[Name] = operands("x", "gate", "up")
     out: Name
 
 
 class SiluMulOp(Node):
-    """`in: [gate, up]`: silu(gate) * up, element by element."""
+    """silu(gate) * up, element by element."""
 
     op: Literal["silu_mul"]
-    inputs: TwoInputs
+    inputs: list[Name] = operands("gate", "up")
     out: Name
 
 
 class AddOp(Node):
-    """`in: [a, b]`: a + b, element by element."""
+    """a + b, element by element."""
 
     op: Literal["add"]
-    inputs: TwoInputs
+    inputs: list[Name] = operands("a", "b")
     out: Name
 
 
@@ -108,10 +114,10 @@ class AttentionOp(Node):
 
 
 class LogitsOp(Node):
-    """`in: [x, weight]`: scores of the vocabulary for the rows that are sampled from."""
+    """Scores of the vocabulary for the rows that are sampled from."""
 
     op: Literal["logits"]
-    inputs: TwoInputs
+    inputs: list[Name] = operands("x", "weight")
     out: Name
 
 
@@ -124,6 +130,9 @@ class SampleOp(Node):
 
 
 OpSpec = EmbeddingOp | RmsNormOp | LinearOp | SwiGluOp | SiluMulOp | AddOp | AttentionOp | LogitsOp | SampleOp
+OPERATORS: dict[str, type[Node]] = {
+    str(model.model_fields["op"].annotation.__args__[0]): model for model in OpSpec.__args__
+}
 AnyOp = Annotated[OpSpec, Field(discriminator="op")]
 
 

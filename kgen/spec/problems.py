@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import yaml
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
@@ -12,10 +13,7 @@ from kgen.spec import models, ops
 from kgen.spec.document import At, Document
 from kgen.spec.fields import describe
 
-_OPS: dict[str, type[BaseModel]] = {
-    str(model.model_fields["op"].annotation.__args__[0]): model for model in ops.OpSpec.__args__
-}
-OP_NAMES = tuple(_OPS)
+OP_NAMES = tuple(ops.OPERATORS)
 
 
 def problem(error: ErrorDetails, document: Document) -> Diagnostic:
@@ -27,7 +25,8 @@ def problem(error: ErrorDetails, document: Document) -> Diagnostic:
     if kind == "kgen":
         return _own(document, path, context, of_key=error["loc"][-1] == "[key]")
     if kind == "missing":
-        return Diagnostic(_owner(document, path[:-1]), f"{_subject(document, path[:-1])} needs '{path[-1]}'")
+        message = f"{_subject(document, path[:-1])} needs '{path[-1]}'"
+        return Diagnostic(_owner(document, path[:-1]), message, "" if path[:-1] else _example(str(path[-1])))
     if kind == "extra_forbidden":
         known = _known_keys(document, path[:-1])
         message = f"unknown key '{path[-1]}'"
@@ -90,23 +89,23 @@ def _count(document: Document, path: At, context: dict[str, Any]) -> Diagnostic:
     given = context["actual_length"]
     owner = _at(document, path[:-1])
     operator = owner.get("op") if isinstance(owner, dict) and path[-1] == "in" else None
-    if operator in _OPS:
+    if operator in ops.OPERATORS:
         message = f"{operator} with {given} operand{'s' if given != 1 else ''}"
-        return Diagnostic(document.value(path), message, _OPERANDS[str(operator)])
+        operands = ops.OPERATORS[str(operator)].model_fields["inputs"].description
+        return Diagnostic(document.value(path), message, operands or "")
     if path[-1] == "shape":
         return Diagnostic(document.value(path), f"a shape of {given} dims", "one or two dims")
     return Diagnostic(document.value(path), "this list is empty", "at least one operator")
 
 
-_OPERANDS = {
-    "embedding": "[tokens, table]",
-    "rmsnorm": "[x, weight]",
-    "linear": "[x, weight] or [x, weight, bias]",
-    "swiglu": "[x, gate, up]",
-    "silu_mul": "[gate, up]",
-    "add": "[a, b]",
-    "logits": "[x, weight]",
-}
+def _example(key: str) -> str:
+    """How the line of a key of the spec may look."""
+    examples = models.ModelSpec.model_fields[key].examples or []
+    lines = [
+        yaml.safe_dump({key: value}, default_flow_style=True, sort_keys=False, width=200)
+        for value in examples
+    ]
+    return " or ".join(line.strip()[1:-1] for line in lines)
 
 
 def _known_keys(document: Document, path: At) -> list[str]:
@@ -123,7 +122,7 @@ def _known_keys(document: Document, path: At) -> list[str]:
     elif path[-1:] == ("scaling",):
         model = ops.RopeScaling
     elif path[:1] == ("graph",):
-        model = _OPS.get(str(data.get("op")), ops.RepeatSpec)
+        model = ops.OPERATORS.get(str(data.get("op")), ops.RepeatSpec)
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

@@ -1,4 +1,4 @@
-"""Names that a model cannot have: its name becomes a C prefix, a CMake target and a Python module."""
+"""Names that a model cannot have: it becomes a C prefix, a library, a CMake target and a Python module."""
 
 from __future__ import annotations
 
@@ -21,11 +21,19 @@ _CMAKE = """
 all clean cmake edit_cache help install list_install_components package package_source rebuild_cache test
 """
 _C_LIBRARY = "cnd mtx pthread sem thrd timer tss"  # has functions such as sem_wait and timer_create
+# A libNAME.so of these names would stand in for the system's where the linker or the loader looks for it.
+_SYSTEM = """
+anl archive asan atomic blas bz2 c c_nonshared crypt crypto curl dl expat ffi g gcc gcc_s gfortran gmp gomp
+itm jpeg lapack lsan lzma m mvec ncurses nsl numa omp openblas pcre png python quadmath readline resolv rt
+sqlite3 ssl ssp stdc tbb tsan ubsan udev util uuid xml2 z zstd
+cublas cuda cudadevrt cudart cudnn cufft cupti curand cusolver cusparse nccl nvidia nvjitlink nvrtc nvtx
+"""
 _HARNESS = "conftest numpy packed project prompts pytest reference"
 
 _WORDS = frozenset(_CXX.split())
 _TARGETS = frozenset(_CMAKE.split())
 _PREFIXES = frozenset(_C_LIBRARY.split())
+_LIBRARIES = frozenset(_SYSTEM.split())
 _MODULES = frozenset(_HARNESS.split()) | sys.stdlib_module_names
 
 
@@ -37,6 +45,8 @@ def reserved(name: str) -> str:
         return "is a target of every CMake project"
     if name in _PREFIXES:
         return "is the prefix of functions of the C library"
+    if name in _LIBRARIES:
+        return f"would make a lib{name}.so, which is the name of a system library"
     if name in _MODULES:
         return "is the name of a Python module"
     return ""

@@ -5,24 +5,55 @@ from __future__ import annotations
 from typing import Any
 
 from kgen.spec.models import ModelSpec
+from kgen.spec.ops import OPERATORS, RepeatSpec
 
 _REF = "#/$defs/"
+_OPERATOR = "Operator"
 
 
 def json_schema() -> dict[str, Any]:
     """The schema as plain data."""
     schema = _draft7(ModelSpec.model_json_schema(by_alias=True))
-    written_out = {"required": ["dims", "tensors", "graph"], "not": {"required": ["from"]}}
-    elsewhere = {
-        "not": {"anyOf": [{"required": [key]} for key in written_out["required"]]},
-        "required": ["from"],
-    }
+    definitions = schema["definitions"]
+    definitions[_OPERATOR] = _operator()
+    definitions[RepeatSpec.__name__]["properties"]["do"]["items"] = _ref(_OPERATOR)
+    schema["properties"]["graph"]["items"] = _graph_item()
+    written_out = ["dims", "tensors", "graph"]
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         **schema,
         "title": "kgen spec",
-        "oneOf": [written_out, elsewhere],
+        "if": {"required": ["from"]},
+        "then": {"properties": dict.fromkeys(written_out, False)},
+        "else": {"required": written_out},
     }
+
+
+def _operator() -> dict[str, Any]:
+    """Any operator. What is wrong with one is said of its own keys, which a bare oneOf could not do."""
+    return {
+        "type": "object",
+        "required": ["op"],
+        "properties": {"op": {"enum": list(OPERATORS)}},
+        "allOf": [
+            {"if": {"required": ["op"], "properties": {"op": {"const": name}}}, "then": _ref(model.__name__)}
+            for name, model in OPERATORS.items()
+        ],
+    }
+
+
+def _graph_item() -> dict[str, Any]:
+    """An operator, or a repeat: what has `repeat` or `do` and no `op`."""
+    keys = [{"required": [key]} for key in RepeatSpec.model_fields]
+    return {
+        "if": {"type": "object", "anyOf": keys, "not": {"required": ["op"]}},
+        "then": _ref(RepeatSpec.__name__),
+        "else": _ref(_OPERATOR),
+    }
+
+
+def _ref(definition: str) -> dict[str, str]:
+    return {"$ref": f"#/definitions/{definition}"}
 
 
 def _draft7(node: Any) -> Any:

@@ -65,7 +65,7 @@ def compose(text: str, file: str) -> Node:
         raise SpecError.single(span, f"the character U+{code:04X} is not allowed in YAML") from error
     if root is None or (isinstance(root, ScalarNode) and root.value == ""):
         raise SpecError.single(
-            Span.of_file(file), "the file is empty", expected="a spec, which starts with 'kgen: 1'"
+            _span(file, lines, 0, 0), "the file is empty", expected="a spec, which starts with 'kgen: 1'"
         )
     return root
 

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from kgen.paths import no_project
 from kgen.toolchain.configure import configure_command, needed_cmake
 from kgen.toolchain.find import ToolchainError, find_nvcc, is_recent_nvcc
 from kgen.toolchain.gpu import find_gpus, runs_projects
@@ -44,9 +45,7 @@ def build_project(
 def check_project(project: Path) -> None:
     """Raises ToolchainError unless `project` is a folder that kgen generated."""
     if not (project / "model.json").is_file() or not (project / "CMakePresets.json").is_file():
-        raise ToolchainError(
-            f"{project} is not a generated project; `kgen generate SPEC -o {project}` makes one"
-        )
+        raise ToolchainError(no_project(project))
 
 
 def preset_folder(project: Path, preset: str) -> Path:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from kgen.toolchain.cuda_wheels import GET_WHEELS
 from kgen.toolchain.find import (
     Tool,
     ToolchainError,
@@ -85,11 +86,9 @@ def _tools(cuda: bool) -> dict[str, Path]:
     ninja = _need(find_ninja(), "Ninja", "pip install ninja").path
     tools = {"CMAKE_CXX_COMPILER": cxx, "CMAKE_MAKE_PROGRAM": ninja}
     if cuda:
-        nvcc = _need(find_nvcc(), "nvcc", "pip install kgen[cuda], or set CUDACXX to a CUDA 13 nvcc")
+        nvcc = _need(find_nvcc(), "nvcc", f"{GET_WHEELS}, or set CUDACXX to a CUDA 13 nvcc")
         if not is_recent_nvcc(nvcc):
-            raise ToolchainError(
-                f"{nvcc.path} is CUDA {nvcc.version}, which is too old: pip install kgen[cuda]"
-            )
+            raise ToolchainError(f"{nvcc.path} is CUDA {nvcc.version}, which is too old: {GET_WHEELS}")
         tools |= {"CMAKE_CUDA_COMPILER": nvcc.path, "CMAKE_CUDA_HOST_COMPILER": cxx}
     return tools
 

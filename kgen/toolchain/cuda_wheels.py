@@ -19,6 +19,9 @@ _SHARED = ("cu13",)
 _SEPARATE = ("cuda_nvcc", "cuda_crt", "nvvm", "cuda_runtime", "cuda_cccl")
 _COMPLETE = ("bin/nvcc", "bin/ptxas", "nvvm/bin/cicc", "include/cuda_runtime.h", "lib/libcudart_static.a")
 _PARTS = ("bin", "include", "lib", "nvvm")
+# What to do to have the wheels. kgen is not on PyPI, where its name belongs to another package.
+GET_WHEELS = "in kgen's checkout, .venv/bin/pip install -e '.[cuda]'"
+ORIGIN = "CUDA wheels"  # of a tool found in them
 
 
 def provide_root(site: Path | None = None, cache: Path | None = None) -> Path | None:

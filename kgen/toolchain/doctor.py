@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kgen.toolchain.cuda_wheels import GET_WHEELS
 from kgen.toolchain.find import OLDEST_CUDA, Tool, find_cmake, find_cxx, find_ninja, find_nvcc, is_recent_nvcc
 from kgen.toolchain.gpu import Gpu, find_gpus, runs_projects
 
@@ -115,7 +116,7 @@ def _compiles_cxx20(tool: Tool) -> bool:
 
 def _check_nvcc(tool: Tool | None) -> Check:
     name = "CUDA compiler"
-    remedy = "pip install kgen[cuda] brings the CUDA 13.0 compiler; or set CUDACXX to an nvcc"
+    remedy = f"{GET_WHEELS} brings the CUDA 13.0 compiler; or set CUDACXX to an nvcc"
     if tool is None:
         return Check(name, False, "", remedy, "cuda")
     if not is_recent_nvcc(tool):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgen.toolchain.cuda_wheels import provide_root
+from kgen.toolchain.cuda_wheels import ORIGIN, provide_root
 
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)*")
 _CUDA_RELEASE = re.compile(r"release \d+\.\d+, V([\d.]+)")
@@ -55,7 +55,7 @@ def find_ninja() -> Tool | None:
 
 def find_nvcc() -> Tool | None:
     """nvcc: $CUDACXX; else the first that is recent enough, or else the first, of those on the path, in
-    /usr/local/cuda and in the wheels of `pip install kgen[cuda]`.
+    /usr/local/cuda and in the wheels of the extra `cuda`.
 
     For the wheels a folder in CUDA's usual layout is made in the user's cache when it is not there yet.
     Raises ToolchainError when the cache cannot be written.
@@ -90,7 +90,7 @@ def _wheel_nvcc() -> Tool | None:
             f"cannot lay out the CUDA compiler of the wheels in {error.filename}: {error.strerror}; "
             "set XDG_CACHE_HOME to a folder that can be written"
         ) from error
-    return _on_path(str(root / "bin" / "nvcc"), "kgen[cuda] wheels") if root else None
+    return _on_path(str(root / "bin" / "nvcc"), ORIGIN) if root else None
 
 
 def _installed_with_python(name: str) -> Tool | None:

@@ -22,13 +22,22 @@ _ARCHITECTURES = ("llama", "qwen2", "qwen3")
 _QUERY_OR_KEY = re.compile(r"model\.layers\.\d+\.self_attn\.([qk])_proj\.(weight|bias)")
 
 
-@lru_cache(maxsize=2)
 def open_gguf(path: Path) -> GGUFReader:
-    """The file's reader, kept: parsing a vocabulary takes seconds. Raises WeightsError for a damaged file."""
+    """The file's reader, kept while the file stays as it is: parsing a vocabulary takes seconds.
+
+    Raises WeightsError for a damaged file.
+    """
     try:
-        return GGUFReader(path)
+        status = path.stat()
+        return _open(path, (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
     except (ValueError, KeyError, IndexError, OSError) as error:
         raise WeightsError(f"{path}: not a GGUF file, or damaged: {error}") from error
+
+
+@lru_cache(maxsize=2)
+def _open(path: Path, version: tuple[int, ...]) -> GGUFReader:
+    """`version` is part of the key only: a file that has changed is read again."""
+    return GGUFReader(path)
 
 
 def field(reader: GGUFReader, key: str, default: Any = None) -> Any:
@@ -114,9 +123,11 @@ def _rows(data: NDArray[Any], kind: Type, begin: int, end: int) -> Array:
     if kind is Type.BF16:
         data = data.view(ml_dtypes.bfloat16)
     elif kind not in (Type.F32, Type.F16):
-        if data.ndim == 1:
-            return dequantize(data, kind)[begin:end]
-        return dequantize(data[begin:end], kind)
+        # A damaged scale makes values that are no numbers, which the packer refuses.
+        with np.errstate(invalid="ignore", over="ignore"):
+            if data.ndim == 1:
+                return dequantize(data, kind)[begin:end]
+            return dequantize(data[begin:end], kind)
     return data[begin:end]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,11 +67,17 @@ def _write(file: BinaryIO, checkpoint: Checkpoint, layout: PackLayout, progress:
 
 
 def packed_blocks(checkpoint: Checkpoint, tensor: PackedTensor) -> Iterator[Array]:
-    """The tensor as consecutive blocks [rows, stride], or [1, stride] for a vector, padding zero."""
+    """The tensor as consecutive blocks [rows, stride], or [1, stride] for a vector, padding zero.
+
+    Raises WeightsError for a value that is NaN or infinite, which no trained weight is.
+    """
     if len(tensor.shape) == 1:
         row = np.zeros((1, tensor.stride), tensor.dtype)
-        parts = [checkpoint.tensors[name] for name in tensor.sources]
-        row[0, : tensor.cols] = np.concatenate([p.read(0, p.rows).astype(tensor.dtype) for p in parts])
+        begin = 0
+        for name in tensor.sources:
+            values = checkpoint.tensors[name].read(0, checkpoint.tensors[name].rows)
+            row[0, begin : begin + len(values)] = _finite(values, name, checkpoint)
+            begin += len(values)
         yield row
         return
     step = max(1, _CHUNK_ELEMENTS // tensor.stride)
@@ -79,5 +86,21 @@ def packed_blocks(checkpoint: Checkpoint, tensor: PackedTensor) -> Iterator[Arra
         for begin in range(0, source.rows, step):
             end = min(begin + step, source.rows)
             block = np.zeros((end - begin, tensor.stride), tensor.dtype)
-            block[:, : tensor.cols] = source.read(begin, end)
+            block[:, : tensor.cols] = _finite(source.read(begin, end), name, checkpoint)
             yield block
+
+
+def _finite(values: Array, name: str, checkpoint: Checkpoint) -> Array:
+    """The values, unless some are damaged; those of the whole tensor are counted then."""
+    if np.isfinite(values).all():
+        return values
+    source = checkpoint.tensors[name]
+    step = max(1, _CHUNK_ELEMENTS * source.rows // max(1, math.prod(source.shape)))
+    count = sum(
+        int(np.count_nonzero(~np.isfinite(source.read(begin, min(begin + step, source.rows)))))
+        for begin in range(0, source.rows, step)
+    )
+    raise WeightsError(
+        f"{checkpoint.path}: {name}: {count} of {math.prod(source.shape)} values are NaN or infinite, "
+        "so the file is damaged"
+    )

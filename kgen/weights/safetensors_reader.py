@@ -1,4 +1,4 @@
-"""safetensors files: one, or several behind an index."""
+"""safetensors files: one, or several with or without an index."""
 
 from __future__ import annotations
 
@@ -40,6 +40,23 @@ def read_index(path: Path) -> Checkpoint:
     if lost:
         raise WeightsError(f"{path}: tensors that the index names are not in their shards: {', '.join(lost)}")
     return Checkpoint(path, {name: files[shard][name] for name, shard in weight_map.items()})
+
+
+def read_shards(folder: Path, shards: list[Path]) -> Checkpoint:
+    """The files of a folder as one checkpoint. Raises WeightsError for a tensor that is in two of them."""
+    tensors: dict[str, SourceTensor] = {}
+    home: dict[str, str] = {}
+    twice = []
+    for shard in shards:
+        for name, tensor in _tensors(shard).items():
+            if name in home:
+                twice.append(f"{name} (in {home[name]} and {shard.name})")
+            home.setdefault(name, shard.name)
+            tensors.setdefault(name, tensor)
+    if twice:
+        more = f" and {len(twice) - 3} more" if len(twice) > 3 else ""
+        raise WeightsError(f"{folder}: tensors that are there twice: {', '.join(twice[:3])}{more}")
+    return Checkpoint(folder, tensors)
 
 
 def _tensors(path: Path) -> dict[str, SourceTensor]:

@@ -18,6 +18,10 @@ from kgen.weights.gguf_tokenizer import gguf_tokenizer
 _END_TOKENS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>")
 
 
+class NoTokenizer(WeightsError):
+    """There is no file with a tokenizer where one was looked for."""
+
+
 @dataclass(frozen=True)
 class Tokenizer:
     """Text to token ids and back.
@@ -123,14 +127,14 @@ def save_tokenizer(checkpoint: Path, packed: Path) -> Path | None:
 def load_tokenizer(path: Path) -> Tokenizer:
     """The tokenizer at `path`: a GGUF file, a tokenizer.json or a directory or weight file beside one.
 
-    A file that `Tokenizer.to_json` wrote is read too. Raises WeightsError when there is none or its kind is
-    not supported.
+    A file that `Tokenizer.to_json` wrote is read too. Raises NoTokenizer when there is none, WeightsError
+    when its kind is not supported.
     """
     if path.is_dir():
         found = [path / "tokenizer.json", *sorted(path.glob("*.gguf"))]
         usable = next((f for f in found if f.is_file()), None)
         if usable is None:
-            raise WeightsError(f"{path}: no tokenizer.json and no .gguf file here")
+            raise NoTokenizer(f"{path}: no tokenizer.json and no .gguf file here")
         path = usable
     if path.suffix == ".gguf":
         return _from_gguf(path)
@@ -139,6 +143,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         return _saved(data) if "tokenizer" in data else _from_hugging_face(path, data)
+    except FileNotFoundError as error:
+        raise NoTokenizer(f"{path}: cannot be read: {error.strerror}") from error
     except OSError as error:
         raise WeightsError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -92,10 +92,10 @@ def cache_value(build: Path, name: str) -> str:
     return found[1] if found else ""
 
 
-def flags_of_example(build: Path) -> str:
+def flags_of(build: Path, source: str) -> str:
     commands = json.loads((build / "compile_commands.json").read_text())
-    (command,) = (entry["command"] for entry in commands if entry["file"].endswith("main.cpp"))
-    return str(command)
+    (command,) = (entry["command"] for entry in commands if entry["file"].endswith(source))
+    return str(command).partition(" -o ")[0]
 
 
 def test_find_package(
@@ -121,13 +121,28 @@ def test_fetch_content(project: Path, weights: Path, expected_tokens: list[int],
     )
     assert cache_value(build, "TINY_NATIVE") == "OFF"
     assert cache_value(build, "TINY_INSTALL") == "OFF"
-    assert cache_value(build, "CMAKE_BUILD_TYPE") == ""
-    flags = flags_of_example(build)
-    for flag in ("-march", "-Wall", "-fvisibility", "-O3"):
+    flags = flags_of(build, "main.cpp")
+    for flag in ("-march", "-Wall", "-fvisibility"):
         assert flag not in flags
     # Without vectors of this machine additions come in another order, so the last bits may differ, but with
     # these weights no two logits are that close.
     assert output_of_example(build, weights) == expected_tokens
+
+
+def test_a_parent_without_a_build_type(project: Path, tmp_path: Path) -> None:
+    """The library is optimized all the same, and the parent is left as it was."""
+    parent, build = tmp_path / "parent", tmp_path / "build"
+    parent.mkdir()
+    (parent / "main.cpp").write_text("int main() { return 0; }\n")
+    (parent / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(parent LANGUAGES CXX)\n"
+        f"add_subdirectory({project} tiny)\nadd_executable(parent main.cpp)\n"
+        "target_link_libraries(parent PRIVATE tiny::tiny)\n"
+    )
+    configure(parent, build, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    assert cache_value(build, "CMAKE_BUILD_TYPE") == ""
+    assert "-O3" in flags_of(build, "api.cpp")
+    assert "-O" not in flags_of(build, "main.cpp")
 
 
 def test_the_example_says_what_is_wrong(project: Path, host_build: tuple[Path, str], tmp_path: Path) -> None:

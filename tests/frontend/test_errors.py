@@ -28,6 +28,12 @@ CASES = {
         "{op: rmsnorm, in: [«xx», final], eps: 1e-5, out: h}",
         "unknown tensor 'xx' |  | x",
     ),
+    "unknown weight": (FINAL, FINAL.replace("final", "«finl»"), "unknown tensor 'finl' |  | final"),
+    "unknown activation that is read once": (
+        "in: [h, embed], out: y",
+        "in: [«hh», embed], out: y",
+        "unknown tensor 'hh' |  | h",
+    ),
     "unknown dim in a shape": ("heads * head]", "heads * «haed»]", f"unknown dim 'haed' | {DIMS} | head"),
     "unknown dim in quotes": ("heads * head]", '"heads * «haed»"]', f"unknown dim 'haed' | {DIMS} | head"),
     "unknown dim of a repeat": (

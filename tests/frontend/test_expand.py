@@ -104,7 +104,7 @@ def test_long_texts_stay_whole(length: int) -> None:
 
 
 def test_a_config_is_written_out() -> None:
-    head = "kgen: 1\nkind: model\nname: m\nruntime: {batch: 1..2, context: 1..64, kv_page: 16}\n"
+    head = "kgen: 1\nkind: model\nname: t\nruntime: {batch: 1..2, context: 1..64, kv_page: 16}\n"
     config = (
         "{model_type: qwen2, hidden_size: 64, intermediate_size: 96, num_hidden_layers: 2, "
         "num_attention_heads: 4, num_key_value_heads: 2, vocab_size: 100}"

@@ -21,7 +21,7 @@ CONFIGS = sorted((HERE / "configs").glob("*.json"))
 HEAD = "kgen: 1\nkind: model\nname: {name}\nruntime: {{batch: 1..16, context: 1..{context}, kv_page: 64}}\n"
 
 
-def spec_text(name: str = "m", context: int = 2048) -> str:
+def spec_text(name: str = "t", context: int = 2048) -> str:
     return HEAD.format(name=name, context=context)
 
 
@@ -54,6 +54,19 @@ def test_a_config_means_the_spec_written_out(path: Path, tmp_path: Path) -> None
     text = spec_text(written_out.name, written_out.runtime.context.last)
     spec.write_text(text + "from: {hf_config: config.json}\n")
     assert build_graph(load_spec(spec)) == build_graph(written_out)
+
+
+def test_a_folder_means_the_config_in_it(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(spec_text() + "from: {hf_config: checkpoint}\n")
+    with pytest.raises(SpecError) as caught:
+        load_spec(spec)
+    (error,) = caught.value.diagnostics
+    file = tmp_path / "checkpoint" / "config.json"
+    assert error.message == f"{file}: cannot read the file: no such file or directory"
+    file.write_text(json.dumps(config()))
+    assert build_graph(load_spec(spec)) == graph_of(config())
 
 
 def test_every_shipped_family_has_a_config() -> None:
@@ -167,6 +180,17 @@ def test_missing_fields_are_named_together() -> None:
         ("the config has no hidden_size", "a whole number"),
         ("the config has no vocab_size", "a whole number"),
     ]
+
+
+@pytest.mark.parametrize("field", ["hidden_size", "num_attention_heads"])
+def test_a_size_that_is_text_is_one_error(field: str) -> None:
+    (error,) = errors_of(config("smollm2-135m", **{field: "576"}, head_dim=None))
+    assert (error.message, error.expected) == (f"{field} is the text '576'", "a whole number of at least 1")
+
+
+def test_more_heads_than_columns() -> None:
+    found = errors_of(config("smollm2-135m", hidden_size=8, head_dim=None))
+    assert [d.message for d in found] == ["head_dim is the number 0"]
 
 
 def test_errors_are_placed_in_the_config(tmp_path: Path) -> None:

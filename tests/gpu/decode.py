@@ -23,7 +23,8 @@ def main() -> int:
         if done.returncode != 0:
             return done.returncode
         (row,) = json.loads(Path(file.name).read_text())["rows"]
-    note = f"kgen, batch {batch}, context {context}: {row['step_ms']:.3f} ms a step"
+    step = "no figure for" if row["step_ms"] is None else f"{row['step_ms']:.3f} ms"
+    note = f"kgen, batch {batch}, context {context}: {step} a step"
     print(json.dumps({"note": note, **row}))
     return 0
 

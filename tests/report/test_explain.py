@@ -14,7 +14,7 @@ from tests.passes.dags import events
 
 KEYS = [
     *("operators", "tasks", "tasks_per_operator", "pairs", "events", "empty_tasks"),
-    *("bytes_before", "bytes_after", "passes"),
+    *("bytes_before", "bytes_after", "passes", "runtime"),
 ]
 
 
@@ -32,6 +32,7 @@ def test_json_has_the_agreed_keys_and_the_figures_of_the_plan(tiny: Compilation)
     assert report["tasks_per_operator"] == 78 / 19
     assert report["events"] == len(plan.events)
     assert report["empty_tasks"] == 0
+    assert report["runtime"] == {"batch": 2, "context": 48, "kv_page": 4, "rows": 5, "workers": 3}
     assert report["bytes_after"] == 24 * len(plan.tasks()) + 12 * len(plan.events)
     assert [p["name"] for p in report["passes"]] == [stage.name for stage in tiny.stages]
     fusion = next(p for p in report["passes"] if p["name"] == "fuse_events")
@@ -75,6 +76,9 @@ def table(report: ExplainReport) -> str:
 def test_the_table_has_a_line_for_each_pass_and_each_task_grid(tiny: Compilation) -> None:
     text = table(explain(tiny))
     for line in (
+        "tiny: batch 2, context 48, rows 5, workers 3",
+        "25 events, the start event counted",
+        "bytes of all tasks, at most",
         "19 operators, 24 tensors",
         "78 tasks, 4.1 per operator",
         "543 pairs of tasks in order",

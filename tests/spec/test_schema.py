@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator
+from jsonschema.exceptions import best_match
 
 from kgen.spec.document import parse_document
+from kgen.spec.ops import OPERATORS
 from kgen.spec.schema import json_schema
 from tests.spec.edited import BASE
 from tests.spec.test_structure import CASES
@@ -54,23 +56,46 @@ def test_what_kgen_refuses_is_invalid(validator: Draft7Validator, case: str) -> 
     assert not validator.is_valid(data(BASE.replace(old, new.replace("«", "").replace("»", ""))))
 
 
+NORM = "{op: rmsnorm, in: [x, final], eps: 1e-5, out: h}"
+IN_REPEAT = "{op: linear, in: [h, wqkv], out: qkv}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "message"),
+    [
+        (NORM, NORM.replace("rmsnorm", "rms_norm"), ["graph", 2, "op"], "'rms_norm' is not one of"),
+        (NORM, NORM.replace("eps: 1e-5, ", ""), ["graph", 2], "'eps' is a required property"),
+        (NORM, NORM.replace("eps", "epsilon: 1, eps"), ["graph", 2], "'epsilon' was unexpected"),
+        (NORM, NORM.replace("op: rmsnorm, ", ""), ["graph", 2], "'op' is a required property"),
+        (
+            IN_REPEAT,
+            IN_REPEAT.replace("linear", "liner"),
+            ["graph", 1, "do", 1, "op"],
+            "'liner' is not one of",
+        ),
+        (
+            IN_REPEAT,
+            IN_REPEAT.replace(", out: qkv", ""),
+            ["graph", 1, "do", 1],
+            "'out' is a required property",
+        ),
+        ("repeat: layers\n    do:", "do:", ["graph", 1], "'repeat' is a required property"),
+    ],
+)
+def test_an_error_is_about_the_operator(
+    validator: Draft7Validator, old: str, new: str, path: list[str | int], message: str
+) -> None:
+    assert BASE.count(old) == 1
+    (error,) = validator.iter_errors(data(BASE.replace(old, new)))
+    assert error is best_match([error])
+    assert list(error.absolute_path) == path
+    assert message in error.message
+
+
 def test_every_operator_is_listed() -> None:
-    schema = json_schema()
-    options = schema["properties"]["graph"]["items"]["oneOf"][0]["oneOf"]
-    names = [
-        schema["definitions"][o["$ref"].rpartition("/")[2]]["properties"]["op"]["const"] for o in options
-    ]
-    assert names == [
-        "embedding",
-        "rmsnorm",
-        "linear",
-        "swiglu",
-        "silu_mul",
-        "add",
-        "attention",
-        "logits",
-        "sample",
-    ]
+    operator = json_schema()["definitions"]["Operator"]
+    assert operator["properties"]["op"]["enum"] == list(OPERATORS)
+    assert len(operator["allOf"]) == len(OPERATORS)
 
 
 def test_nothing_of_later_drafts_is_left() -> None:

@@ -167,7 +167,7 @@ def test_aliases_cannot_explode() -> None:
 def test_an_empty_file(text: str) -> None:
     found = errors_of(text)
     assert [(str(d.span), d.message, d.expected) for d in found] == [
-        ("spec.yaml", "the file is empty", "a spec, which starts with 'kgen: 1'")
+        ("spec.yaml:1:1", "the file is empty", "a spec, which starts with 'kgen: 1'")
     ]
 
 

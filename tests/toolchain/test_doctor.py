@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from kgen.toolchain import doctor
+from kgen.toolchain.cuda_wheels import GET_WHEELS
 from kgen.toolchain.doctor import diagnose
 from kgen.toolchain.find import Tool, find_cxx
 from kgen.toolchain.gpu import Gpu
@@ -37,7 +38,8 @@ def test_without_nvcc_the_wheels_are_proposed(machine: pytest.MonkeyPatch) -> No
     report = diagnose()
     assert (report.host, report.cuda_build, report.cuda_run) == (True, False, False)
     nvcc = next(check for check in report.checks if check.name == "CUDA compiler")
-    assert "pip install kgen[cuda]" in nvcc.remedy
+    assert nvcc.remedy.startswith(GET_WHEELS)
+    assert "kgen[cuda]" not in nvcc.remedy  # that name is another package's on PyPI
 
 
 @pytest.mark.parametrize(("version", "fit"), [("12.7.99", False), ("12.8.0", True), ("13.0.88", True)])

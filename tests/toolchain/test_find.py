@@ -39,7 +39,7 @@ def test_places_of_nvcc_in_order(bare: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert find_nvcc() is None
     bare.setattr(find, "provide_root", lambda: tmp_path / "wheels")
     for origin, path in {
-        "kgen[cuda] wheels": tmp_path / "wheels" / "bin" / "nvcc",
+        "CUDA wheels": tmp_path / "wheels" / "bin" / "nvcc",
         "system": tmp_path / "system" / "nvcc",
         "PATH": tmp_path / "bin" / "nvcc",
         "CUDACXX": tmp_path / "chosen" / "nvcc",
@@ -59,7 +59,7 @@ def test_an_old_nvcc_is_passed_over_for_a_recent_one(bare: pytest.MonkeyPatch, t
     nvcc(tmp_path / "wheels" / "bin" / "nvcc", "13.0.88")
     recent = find_nvcc()
     assert recent is not None
-    assert (recent.origin, is_recent_nvcc(recent)) == ("kgen[cuda] wheels", True)
+    assert (recent.origin, is_recent_nvcc(recent)) == ("CUDA wheels", True)
 
 
 def test_cudacxx_that_does_not_exist_is_not_replaced(bare: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The compiler of `pip install kgen[cuda]`, as it comes from the package index, builds a project."""
+"""The compiler of the extra `cuda`, as it comes from the package index, builds a project."""
 
 import os
 import subprocess

@@ -12,6 +12,7 @@ from kgen.paths import shipped_specs
 from kgen.render.project import render_project
 from kgen.render.writer import write_tree
 from kgen.spec.load import load_spec
+from kgen.toolchain.cuda_wheels import GET_WHEELS
 from kgen.toolchain.find import find_cxx, find_nvcc
 
 SPECS = dict(shipped_specs())
@@ -53,7 +54,7 @@ def test_compiles_for_the_host(spec: str, tmp_path: Path) -> None:
 def test_tiny_compiles_for_every_chip(chip: str, tmp_path: Path) -> None:
     nvcc = find_nvcc()
     if nvcc is None:
-        pytest.skip("there is no nvcc here: pip install kgen[cuda]")
+        pytest.skip(f"there is no nvcc here: {GET_WHEELS}")
     write_tree(tree_of("tiny"), tmp_path / "project")
     code = f"-gencode=arch=compute_{chip},code=sm_{chip}"
     flags = ["-std=c++20", "-O1", "-DPK_CUDA=1", "-Xcompiler=-fPIC,-Wall,-Wextra", "-Iinclude", "-Isrc"]

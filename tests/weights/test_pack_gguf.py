@@ -1,82 +1,21 @@
 """Packing GGUF: dequantization against the block formats' definitions, names, row order, metadata."""
 
-from pathlib import Path
+import os
 
 import ml_dtypes
 import numpy as np
 import pytest
 from gguf import GGMLQuantizationType as Type
-from gguf import GGUFWriter, quantize
+from gguf import quantize
 
 from kgen.weights.checkpoint import WeightsError
 from kgen.weights.gguf_names import hf_name
 from kgen.weights.match import rope_factors
 from kgen.weights.pack import pack_weights
+from tests.weights.gguf_files import write_gguf
 
-NAMES = {
-    "model.embed_tokens.weight": "token_embd.weight",
-    "model.norm.weight": "output_norm.weight",
-    "lm_head.weight": "output.weight",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
 SETTINGS = {"head": 16, "rope_theta": 1e4, "rope_factor": 8.0, "rope_low_freq": 1.0, "rope_high_freq": 4.0}
 SETTINGS["rope_original_context"] = 64
-
-
-def gguf_name(name: str) -> str:
-    if name in NAMES:
-        return NAMES[name]
-    _, _, layer, rest = name.split(".", 3)
-    part, suffix = rest.rsplit(".", 1)
-    return f"blk.{layer}.{NAMES[part]}.{suffix}"
-
-
-def interleave(weights: np.ndarray, heads: int) -> np.ndarray:
-    """What convert_hf_to_gguf.py does to q and k of a llama."""
-    return (
-        weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:])
-        .swapaxes(1, 2)
-        .reshape(weights.shape)
-    )
-
-
-def write_gguf(path: Path, project, values, kinds, *, arch="llama", parts=1, **metadata) -> Path:
-    """`values` in Hugging Face names and order; kinds[name] is the type of each tensor, F32 by default."""
-    writer = GGUFWriter(path, arch)
-    settings = {
-        "embedding_length": 64,
-        "attention.head_count": project.heads,
-        "attention.head_count_kv": project.kv_heads,
-        "rope.dimension_count": project.head,
-        "rope.freq_base": 10000.0,
-        "attention.layer_norm_rms_epsilon": 1e-5,
-        **metadata,
-    }
-    for key, value in settings.items():
-        add = {float: writer.add_float32, str: writer.add_string, list: writer.add_array}
-        add.get(type(value), writer.add_uint32)(f"{arch}.{key}", value)
-    writer.add_uint16("split.count", parts)
-    for name, value in values.items():
-        if arch == "llama" and ".q_proj" in name:
-            value = interleave(value, project.heads)
-        if arch == "llama" and ".k_proj" in name:
-            value = interleave(value, project.kv_heads)
-        kind = kinds.get(name, Type.F32)
-        gguf = name if name == "rope_freqs.weight" else gguf_name(name)
-        writer.add_tensor(gguf, quantize(value, kind), raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
 
 
 def block_values(raw: bytes, kind: Type) -> list[float]:
@@ -175,7 +114,7 @@ def test_any_damage_of_the_header_is_a_weights_error_or_harmless(project, tmp_pa
         damaged = bytearray(whole)
         for _ in range(draw.integers(1, 4)):
             damaged[draw.integers(1200)] = draw.choice([0, 1, 127, 128, 255])
-        other = tmp_path / f"{hash(bytes(damaged))}.gguf"  # a reader is kept by its path
+        other = tmp_path / f"{hash(bytes(damaged))}.gguf"  # a reader is kept while its file seems the same
         other.write_bytes(damaged)
         try:
             pack_weights(project.path, other, tmp_path / "out")
@@ -183,6 +122,19 @@ def test_any_damage_of_the_header_is_a_weights_error_or_harmless(project, tmp_pa
             assert not (tmp_path / "out").exists()
         (tmp_path / "out").unlink(missing_ok=True)
         other.unlink()
+
+
+def test_a_file_that_is_replaced_is_read_again(project, tmp_path):
+    file, out = tmp_path / "m.gguf", tmp_path / "out"
+    packed = []
+    for seed in range(2):
+        values = project.random(seed)
+        write_gguf(file, project, values, {})
+        os.utime(file, (0, seed))
+        pack_weights(project.path, file, out)
+        packed.append(out.read_bytes()[4096:])
+        assert packed[-1] == project.expected(values)
+    assert packed[0] != packed[1]
 
 
 def test_rope_factors_must_be_those_of_the_project(project, tmp_path):

@@ -250,16 +250,32 @@ def test_paths_that_hold_no_weights(project, tmp_path, name):
         pack_weights(project.path, tmp_path / name, tmp_path / "out")
 
 
-def test_a_directory_with_two_candidates_is_refused(project, tmp_path):
-    for name in ("a", "b"):
-        save_file(project.random(), tmp_path / f"{name}.safetensors")
-    with pytest.raises(WeightsError, match=r"several weight files: a.safetensors, b.safetensors"):
+def test_shards_without_an_index_are_merged(project, tmp_path):
+    values = project.random()
+    save_shards(tmp_path, values).unlink()
+    assert packed(project, tmp_path, tmp_path / "out")[4096:] == project.expected(values)
+
+
+def test_a_tensor_in_two_shards_is_refused(project, tmp_path):
+    values = project.random()
+    save_shards(tmp_path, values).unlink()
+    save_file({Q: values[Q]}, tmp_path / "b.safetensors")
+    with pytest.raises(WeightsError) as error:
+        pack_weights(project.path, tmp_path, tmp_path / "out")
+    twice = f"{Q} (in a-00002.safetensors and b.safetensors)"
+    assert str(error.value) == f"{tmp_path}: tensors that are there twice: {twice}"
+
+
+def test_a_directory_with_files_of_two_kinds_is_refused(project, tmp_path):
+    save_file(project.random(), tmp_path / "a.safetensors")
+    (tmp_path / "b.gguf").write_bytes(b"GGUF")
+    with pytest.raises(WeightsError, match=r"several weight files: a.safetensors, b.gguf"):
         pack_weights(project.path, tmp_path, tmp_path / "out")
 
 
 def test_a_directory_that_is_no_project_is_refused(tmp_path):
     save_file({"a": np.zeros(1, np.float32)}, tmp_path / "model.safetensors")
-    with pytest.raises(WeightsError, match=r"no model\.json"):
+    with pytest.raises(WeightsError, match="is not a generated project; `kgen generate SPEC"):
         pack_weights(tmp_path, tmp_path, tmp_path / "out")
 
 

@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer as HfTokenizer
@@ -176,8 +178,24 @@ def test_packing_over_weights_without_a_tokenizer_forgets_the_old_one(built, che
     pack_weights(built, checkpoint, built / "weights.bin")
     (checkpoint / "tokenizer.json").unlink()
     assert pack_weights(built, checkpoint, built / "weights.bin").tokenizer is None
-    with pytest.raises(WeightsError, match=r"weights\.tokenizer\.json: cannot be read"):
-        Session(built)
+    sentence = "no tokenizer beside the weights; give --tokenizer tokenizer.json (or a GGUF)"
+    for weights in (None, checkpoint):
+        with pytest.raises(RunError) as error:
+            Session(built, weights=weights, preset="host")
+        assert str(error.value) == sentence
+    with pytest.raises(WeightsError, match=r"none\.json: cannot be read"):
+        Session(built, tokenizer=checkpoint / "none.json")
+
+
+def test_a_new_shard_in_the_same_folder_is_packed_again(built, checkpoint):
+    (checkpoint / "model.safetensors").rename(checkpoint / "a.safetensors")
+    save_file({"model.norm.rotary_emb.inv_freq": np.zeros(1, np.float32)}, checkpoint / "b.safetensors")
+    packed = set()
+    for seconds in (1, 2):
+        os.utime(checkpoint / "b.safetensors", (seconds, seconds))
+        with Session(built, weights=checkpoint, preset="host") as session:
+            packed.add(session.model.weights)
+    assert len(packed) == 2
 
 
 def test_a_project_that_is_not_built_says_how(built, checkpoint):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +91,62 @@ def test_destroy_waits_for_a_call(
         )
         model.close()
         model.close()
+
+
+def test_a_model_that_is_dropped_is_closed(
+    binding: ModuleType, library: Any, weights: Path, spec: dict[str, Any]
+) -> None:
+    """Also one that is part of a cycle, or in the middle of a call."""
+    prompt = [random_prompt(spec, 3)]
+
+    def drop(*, in_a_cycle: bool, running: bool) -> None:
+        model = binding.Model(weights, library=library, workers=3)
+        model.generate(prompt, max_new_tokens=2)
+        if in_a_cycle:
+            model.itself = model
+        if running:
+            model.start(prompt, max_new_tokens=spec["runtime"]["context"] // 2)
+
+    for _ in range(3):
+        drop(in_a_cycle=False, running=True)  # what the first ones open stays open
+    things = open_things()
+    with binding.Model(weights, library=library, workers=3) as model:
+        model.generate(prompt, max_new_tokens=2)
+        assert model.info.cuda or open_things()[1] > things[1]
+    for in_a_cycle, running in itertools.product((False, True), repeat=2):
+        drop(in_a_cycle=in_a_cycle, running=running)
+        gc.collect()
+        assert open_things() == things
+
+
+LEFT_OPEN = """
+import sys, threading
+sys.path[:0] = sys.argv[1:3]
+import {name}, prompts, project
+prompt = [prompts.random_prompt(project.MODEL, 3)]
+model, waited = ({name}.Model(sys.argv[3], library=sys.argv[4]) for _ in range(2))
+for each in (model, waited):
+    each.itself = each
+    each.start(prompt, max_new_tokens=project.MODEL["runtime"]["context"] // 2)
+threading.Thread(target=waited.wait, daemon=True).start()
+print("done")
+"""
+
+
+def test_a_process_ends_with_models_open_and_calls_running(
+    library: Any, weights: Path, spec: dict[str, Any]
+) -> None:
+    tests = Path(__file__).parent
+    program = LEFT_OPEN.format(name=spec["name"])
+    folders = [str(tests.parent / "python"), str(tests)]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *folders, str(weights), str(library.path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
 def test_two_models_from_two_threads(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -188,7 +189,10 @@ class Library:
 
 
 class Model:
-    """A loaded model. One call at a time; `tokens` may be asked from any thread while a call runs."""
+    """A loaded model. One call at a time; `tokens` may be asked from any thread while a call runs.
+
+    Close it, or use it in a `with` block; one that is dropped is closed, too.
+    """
 
     def __init__(
         self,
@@ -201,12 +205,15 @@ class Model:
         kv_tokens: int = 0,
     ) -> None:
         """Load a packed weight file. The other arguments are the options of the C interface."""
-        self._model = ctypes.c_void_p()
+        self._model = model = ctypes.c_void_p()
         self.library = library if isinstance(library, Library) else Library(library)
         options = _Options(
             ctypes.sizeof(_Options), device, workers, timeout_ms, kv_tokens, os.fsencode(Path(weights))
         )
-        self.library.check(self.library.create(ctypes.byref(options), ctypes.byref(self._model)))
+        self.library.check(self.library.create(ctypes.byref(options), ctypes.byref(model)))
+        self._destroy = weakref.finalize(self, self.library.destroy, model)
+        # At exit a daemon thread may still be in a call; the process takes the model's threads with it.
+        self._destroy.atexit = False
         raw = _Info(struct_bytes=ctypes.sizeof(_Info))
         self.library.check(self.library.get_info(self._model, ctypes.byref(raw)))
         values = {name: getattr(raw, name) for name in Info.__dataclass_fields__}
@@ -223,8 +230,8 @@ class Model:
 
     def close(self) -> None:
         """Wait for a running call and free everything. May be called twice."""
-        model, self._model = self._model, ctypes.c_void_p()
-        self.library.destroy(model)
+        self._model = ctypes.c_void_p()
+        self._destroy()
 
     def generate(
         self,

@@ -1,0 +1,22 @@
+"""What is wrong with a graph, and which part of it that is about."""
+
+from __future__ import annotations
+
+
+class Problem(str):
+    """A sentence that knows the operator or the runtime limit that it is about; "" for neither.
+
+    `setting` is a field of `Runtime`. The frontend knows where in the spec each of the two is written.
+    """
+
+    __slots__ = ("operator", "setting")
+
+    operator: str
+    setting: str
+
+    def __new__(cls, text: str, *, operator: str = "", setting: str = "") -> Problem:
+        """A problem with this text."""
+        problem = super().__new__(cls, text)
+        problem.operator = operator
+        problem.setting = setting
+        return problem
