@@ -75,7 +75,12 @@ public:
     // Asks an event for one trigger more than it gets.
     void break_event(std::uint32_t event) { ++events_[event].threshold; }
     std::uint32_t threshold(std::uint32_t event) const { return events_[event].threshold; }
-    void mend() { events_.assign(list_.events); }
+    // Says that the queue holds one task more than is ever put into it.
+    void announce_lost_task() { announced_ = 1; }
+    void mend() {
+        events_.assign(list_.events);
+        announced_ = 0;
+    }
 
     std::uint32_t faults() const { return faults_[0]; }
     std::uint32_t steps() const { return stamp_[0] - 1; }
@@ -92,7 +97,7 @@ private:
         counters_.assign(std::vector<std::uint32_t>(counters_.size()));
         slots_.assign(std::vector<std::uint64_t>(slots_.size()));
         words_.assign(std::vector<std::uint32_t>(words_.size()));
-        ready_[0] = 0;
+        ready_[0] = announced_;
         live_[0] = 1;
         stamp_[0] = 1;
         for (std::uint32_t s = 0; s < toy::batch; ++s) rows_of_[s] = toy::has_rows(1, s) ? 1 : 0;
@@ -125,6 +130,7 @@ private:
     Array<std::uint64_t> slots_;
     Array<std::uint32_t> words_;
     Array<std::int32_t> ready_;
+    std::int32_t announced_ = 0;
     Array<std::uint32_t> live_, stamp_, rows_of_, faults_;
     Array<mpk::Report> report_;
     Array<std::uint32_t> buffers_;
@@ -194,6 +200,16 @@ inline void protocol_cases(Suite& suite, const std::vector<std::uint32_t>& worke
         machine.mend();
         machine.run(steps, patient);
         suite.check("afterwards " + std::to_string(steps) + " steps" + name, healthy());
+
+        // Somebody holds a ticket whose slot stays empty: that wait is bounded too. One worker alone fills
+        // the queue before it looks there, and never meets the empty slot.
+        machine.announce_lost_task();
+        const bool released = machine.run(steps, hasty);
+        suite.check("a task that never comes" + name,
+                    released && (machine.report().state == 2 || (workers == 1 && healthy())));
+        machine.mend();
+        machine.run(steps, patient);
+        suite.check("afterwards again " + std::to_string(steps) + " steps" + name, healthy());
     }
 }
 

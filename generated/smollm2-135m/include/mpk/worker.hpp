@@ -65,7 +65,7 @@ PK_DEVICE Outcome wait_for(const Machine& m, std::uint32_t worker, const Wait& w
         }
         if (seen.queued) {
             std::uint32_t taken = no_task;
-            if (pk::lane() == 0 && !take(m.queue, taken)) taken = no_task;
+            if (pk::lane() == 0 && !take(m, worker, wait, taken)) taken = no_task;
             task = pk::broadcast(taken, 0);
             if (task != no_task) return Outcome::queued;
         }

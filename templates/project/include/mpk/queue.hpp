@@ -5,6 +5,7 @@
 #pragma once
 
 #include "mpk/machine.hpp"
+#include "mpk/watchdog.hpp"
 #include "pk/platform/atomic.hpp"
 #include "pk/platform/block.hpp"
 #include "pk/platform/clock.hpp"
@@ -36,8 +37,9 @@ PK_DEVICE bool may_take(const Queue& queue) {
     return pk::load_relaxed(queue.ready) > 0;
 }
 
-// Takes a task if there is one. One thread calls.
-PK_DEVICE bool take(const Queue& queue, std::uint32_t& task) {
+// Takes a task if there is one. One thread calls; `wait` is what its worker waits for meanwhile.
+PK_DEVICE bool take(const Machine& m, std::uint32_t worker, const Wait& wait, std::uint32_t& task) {
+    const Queue& queue = m.queue;
     if (pk::add_relaxed(queue.ready, std::int32_t{-1}) <= 0) {
         pk::add_relaxed(queue.ready, std::int32_t{1});
         return false;
@@ -45,13 +47,16 @@ PK_DEVICE bool take(const Queue& queue, std::uint32_t& task) {
     const std::uint32_t ticket = pk::add_relaxed(queue.head, 1u);
     const std::uint64_t* slot = &queue.slots[ticket & (queue.capacity - 1)];
     // Another giver may hold this ticket and be about to fill the slot: it waits for nothing before it does.
-    for (std::uint32_t polls = 0;; ++polls) {
+    for (Watchdog watchdog(m.timeout_ns);;) {
         const std::uint64_t value = pk::load_acquire(slot);
         if (static_cast<std::uint32_t>(value >> 32) == ticket + 1) {
             task = static_cast<std::uint32_t>(value);
             return true;
         }
-        pk::pause(polls);
+        const auto seen = static_cast<std::uint32_t>(value >> 32);
+        if (watchdog.expired(seen)) report_timeout(m, worker, wait, seen);
+        if (failed(m)) return false;
+        pk::pause(watchdog.polls());
     }
 }
 
