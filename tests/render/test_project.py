@@ -31,6 +31,13 @@ def test_other_files_are_copied_as_they_are(hand_made: Any) -> None:
     assert tree["include/mpk/descriptors.hpp"] == template.read_text()
 
 
+def test_nothing_uses_nvlink_multicast(hand_made: Any) -> None:
+    """It is a choice that a spec has to make by name, and no spec can make it yet."""
+    multicast = re.compile(r"multimem|cuMulticast|\.multicast", re.IGNORECASE)
+    assert multicast.search("multimem.red.add") and multicast.search("cuMulticastCreate(")  # noqa: PT018
+    assert not [path for path, text in render_project(hand_made).items() if multicast.search(text)]
+
+
 def test_manifest_names_every_other_file_with_its_hash(hand_made: Any, tmp_path: Path) -> None:
     """sha256sum is the independent reference."""
     tree = render_project(hand_made)
