@@ -101,7 +101,7 @@ class Session:
         the one that came with the weights. Raises RunError or WeightsError.
         """
         library = find_library(project, preset)
-        packed, found = _prepare(project, weights, progress)
+        packed, found = packed_weights(project, weights, progress)
         self.tokenizer = _tokenizer(tokenizer, found)
         self._binding = load_binding(project)
         try:
@@ -232,8 +232,8 @@ def _tokenizer(chosen: Path | None, found: Path) -> Tokenizer:
         raise RunError(text) from error
 
 
-def _prepare(project: Path, weights: Path | None, progress: Progress | None) -> tuple[Path, Path]:
-    """(packed file, where its tokenizer is)."""
+def packed_weights(project: Path, weights: Path | None, progress: Progress | None) -> tuple[Path, Path]:
+    """(packed file, where its tokenizer is). The arguments are those of Session, and what is raised, too."""
     layout = read_layout(project)
     if weights is None:
         weights = project / WEIGHTS

@@ -10,6 +10,7 @@ import typer
 
 from kgen import __version__
 from kgen.cli import (
+    bench,
     build,
     check,
     doctor,
@@ -22,6 +23,7 @@ from kgen.cli import (
     run,
     schema,
     test,
+    trace,
 )
 from kgen.cli.failures import describe
 from kgen.cli.output import ExitCode, data, discard_output, prepare_streams, say
@@ -41,8 +43,10 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "generate": generate.generate,
     "build": build.build,
     "test": test.run_tests,
+    "bench": bench.bench,
     "pack": pack.pack,
     "run": run.run,
+    "trace": trace.trace,
     "explain": explain.explain,
     "graph": graph.graph,
     "schema": schema.schema,

@@ -1,4 +1,4 @@
-"""The contents of a project's `model.json`: what packing weights and the project's own tests read."""
+"""The contents of a project's `model.json`: what packing weights, `kgen trace` and its own tests read."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ class ModelJson:
     weight_bytes: str
     tensors: tuple[str, ...]
     ops: tuple[str, ...]
+    runs: tuple[str, ...]
 
 
 def make_model_json(plan: Plan) -> ModelJson:
@@ -59,4 +60,5 @@ def make_model_json(plan: Plan) -> ModelJson:
         weight_bytes=json.dumps(plan.weight_bytes),
         tensors=tuple(map(json.dumps, tensors)),
         ops=tuple(map(json.dumps, ops)),
+        runs=tuple(json.dumps(asdict(run)) for run in plan.runs),
     )

@@ -13,6 +13,7 @@ from kgen.paths import no_project
 from kgen.toolchain.configure import configure_command, needed_cmake
 from kgen.toolchain.find import ToolchainError, find_nvcc, is_recent_nvcc
 from kgen.toolchain.gpu import find_gpus, runs_projects
+from kgen.toolchain.kernel_report import save_report
 
 Progress = Callable[[str], None]
 AUTO = "auto"
@@ -38,7 +39,8 @@ def build_project(
     folder = preset_folder(project, preset)
     run_tool(configure_command(project, preset, folder), cwd=project, progress=progress)
     parallel = ["--parallel", str(jobs or os.cpu_count() or 1)]
-    run_tool([needed_cmake().path, "--build", folder, *parallel], cwd=project, progress=progress)
+    lines = run_tool([needed_cmake().path, "--build", folder, *parallel], cwd=project, progress=progress)
+    save_report(folder, lines)
     return folder
 
 
@@ -63,8 +65,8 @@ def run_tool(
     *,
     cwd: Path,
     progress: Progress | None = None,
-) -> None:
-    """Run a command, its lines passed to `progress`. Raises ToolchainError with the lines that matter."""
+) -> list[str]:
+    """Run a command, its lines passed to `progress`; returns them. A ToolchainError has those that matter."""
     lines: list[str] = []
     try:
         with subprocess.Popen(
@@ -88,6 +90,7 @@ def run_tool(
         raise ToolchainError(
             "\n".join([f"{shown}\nfailed with exit code {process.returncode}:", *failing_part(lines)])
         )
+    return lines
 
 
 def failing_part(lines: Sequence[str]) -> list[str]:

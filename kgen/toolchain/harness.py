@@ -18,11 +18,7 @@ def run_harness(project: Path, preset: str, arguments: Sequence[str] = ()) -> bo
 
     The tests print as pytest does. `arguments` go to pytest. Raises ToolchainError when there is no library.
     """
-    name = json.loads((project / "model.json").read_text(encoding="utf-8"))["name"]
-    library = preset_folder(project, preset) / f"lib{name}.so"
-    if not library.is_file():
-        raise ToolchainError(f"{library} is not there; `kgen build {project} --preset {preset}` makes it")
-    environment = os.environ | {f"{name.upper()}_LIBRARY": str(library)}
+    environment = os.environ | library_variable(project, preset)
     command = [sys.executable, "-m", "pytest", str(project.resolve() / "tests")]
     if preset == "host-tsan":
         # NumPy's own threads are not instrumented: what they do would be reported as races.
@@ -30,6 +26,19 @@ def run_harness(project: Path, preset: str, arguments: Sequence[str] = ()) -> bo
         command.append("--capture=sys")  # the sanitizer's reports bypass Python; they must not be captured
     command += arguments
     return subprocess.run(command, cwd=project, env=environment, check=False).returncode == 0
+
+
+def library_variable(project: Path, preset: str) -> dict[str, str]:
+    """The variable that tells the project's Python code to use the library that `preset` built.
+
+    Raises ToolchainError when there is no library.
+    """
+    folder = preset_folder(project, preset)
+    name = json.loads((project / "model.json").read_text(encoding="utf-8"))["name"]
+    library = folder / f"lib{name}.so"
+    if not library.is_file():
+        raise ToolchainError(f"{library} is not there; `kgen build {project} --preset {preset}` makes it")
+    return {f"{name.upper()}_LIBRARY": str(library)}
 
 
 def _thread_sanitizer() -> Path:

@@ -20,8 +20,10 @@ COMMANDS = [
     "generate",
     "build",
     "test",
+    "bench",
     "pack",
     "run",
+    "trace",
     "explain",
     "graph",
     "schema",
@@ -209,7 +211,7 @@ def test_generate_to_a_place_that_cannot_be_written(tmp_path: Path, place: str) 
     )
 
 
-@pytest.mark.parametrize("command", ["build", "test"])
+@pytest.mark.parametrize("command", ["build", "test", "bench"])
 def test_a_folder_that_is_no_project(command: str, tmp_path: Path) -> None:
     assert "is not a generated project" in one_sentence(kgen(command, tmp_path), 3)
     assert "is not a generated project" in one_sentence(kgen(command, tmp_path / "none"), 3)

@@ -45,7 +45,15 @@ def test_explain_names_the_sizes_that_it_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "command"), [(3, ["build"]), (3, ["test"]), (2, ["pack", "-w", "x"]), (2, ["run", "-p", "x"])]
+    ("code", "command"),
+    [
+        (3, ["build"]),
+        (3, ["test"]),
+        (3, ["trace"]),
+        (3, ["bench"]),
+        (2, ["pack", "-w", "x"]),
+        (2, ["run", "-p", "x"]),
+    ],
 )
 def test_no_project_is_said_in_one_way(code: int, command: list[str], tmp_path: Path) -> None:
     name, *more = command

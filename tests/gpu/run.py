@@ -10,47 +10,20 @@ import argparse
 import importlib.util
 import json
 import os
-import platform
 import shutil
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "templates" / "project" / "bench"))
 
+from machine import about
 from stage import Run
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 EXACT = ("llama_3_2_1b", "qwen3_0_6b")  # compared with transformers at their real shapes
 SPECS = ("tiny", "smollm2-135m", "llama-3.2-1b", "qwen3-0.6b")
-
-
-def output_of(*command: str) -> str:
-    """First line of a command's output, or an empty string."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except OSError:
-        return ""
-    return done.stdout.strip().splitlines()[0] if done.stdout.strip() else ""
-
-
-def about(mode: str) -> dict[str, Any]:
-    """The machine and the versions a figure depends on."""
-    query = "--query-gpu=name,driver_version,clocks.max.sm,clocks.max.mem"
-    versions = {}
-    for package in ("torch", "transformers", "numpy"):
-        if importlib.util.find_spec(package):
-            versions[package] = importlib.import_module(package).__version__
-    return {
-        "mode": mode,
-        "gpu": output_of("nvidia-smi", query, "--format=csv,noheader"),
-        "nvcc": output_of("bash", "-c", "nvcc --version | grep -o 'release.*'"),
-        "python": platform.python_version(),
-        "commit": os.environ.get("KGEN_COMMIT", output_of("git", "-C", str(ROOT), "rev-parse", "HEAD")),
-        **versions,
-    }
 
 
 def generate(run: Run, projects: Path) -> None:
@@ -82,21 +55,13 @@ def build(run: Run, project: Path) -> Path | None:
 
 
 def bench(run: Run, project: Path, library: Path, full: bool) -> None:
-    """Step times, and PyTorch's for the same model in the same run."""
+    """The project's own bench: steps, the read ceiling, PyTorch and the checks in one run."""
     name = json.loads((project / "model.json").read_text())["name"]
+    figures = run.out / f"bench-{name}.json"
+    command = [sys.executable, project / "bench" / "decode.py", "--json", figures, "--case", "1x64"]
+    command += ["1x1024", "16x1024", "--steps", "10000"] if full else ["--steps", "1000"]
     environment = {f"{name.upper()}_LIBRARY": str(library)}
-    for batch, context in ((1, 64), (1, 1024), (16, 1024)) if full else ((1, 64),):
-        case = [str(project), str(batch), str(context)]
-        run.stage(
-            f"bench {name} {batch} {context}",
-            [sys.executable, HERE / "decode.py", *case],
-            200,
-            env=environment,
-        )
-        if importlib.util.find_spec("torch"):
-            run.stage(
-                f"torch {name} {batch} {context}", [sys.executable, HERE / "torch_decode.py", *case], 200
-            )
+    run.stage(f"bench {name}", command, 560, env=environment, figures=figures)
 
 
 def main() -> int:
@@ -108,7 +73,9 @@ def main() -> int:
     arguments = parser.parse_args()
     only = tuple(filter(None, arguments.only.split(",")))
     out = Path(os.environ.get("OUT") or ROOT / "out" / "results")
-    run = Run(out, f"gpu-{arguments.mode}.json", about(arguments.mode))
+    facts = about(ROOT)
+    os.environ["KGEN_COMMIT"] = facts["commit"]  # which the projects' benches write down, too
+    run = Run(out, f"gpu-{arguments.mode}.json", {"mode": arguments.mode, **facts})
 
     def wanted(name: str) -> bool:
         return not only or name.startswith(only)

@@ -11,18 +11,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-# Multicast is never used by what kgen generates; libraries that would use it are told not to.
-ENVIRONMENT = {
-    "NCCL_NVLS_ENABLE": "0",
-    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
-    "NVSHMEM_DISABLE_NVLS": "1",
-    "PYTHONUNBUFFERED": "1",
-}
+from machine import ENVIRONMENT
 
 
 @dataclass
 class Outcome:
-    """What a stage did. `figures` come from the last line of its output when that is a JSON object."""
+    """What a stage did. `figures`: of the JSON file it was to write, else of the last line of its output."""
 
     name: str
     status: str  # passed, failed, timed out, skipped
@@ -41,9 +35,15 @@ class Run:
         out.mkdir(parents=True, exist_ok=True)
 
     def stage(
-        self, name: str, command: list[str | Path], limit: int, *, env: dict[str, str] | None = None
+        self,
+        name: str,
+        command: list[str | Path],
+        limit: int,
+        *,
+        env: dict[str, str] | None = None,
+        figures: Path | None = None,
     ) -> bool:
-        """Run one command; False when it failed or ran out of time."""
+        """Run one command; False when it failed or ran out of time. figures: a JSON file that it writes."""
         log = self.out / f"{name.replace(' ', '-').replace('/', '-')}.log"
         print(f"--- {name}", file=sys.stderr, flush=True)
         begin = time.monotonic()
@@ -52,7 +52,7 @@ class Run:
                 ["timeout", "-k", "10", str(limit), *map(str, command)],
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                env=os.environ | ENVIRONMENT | (env or {}),
+                env=os.environ | ENVIRONMENT | {"PYTHONUNBUFFERED": "1"} | (env or {}),
                 check=False,
             )
         seconds = time.monotonic() - begin
@@ -60,8 +60,9 @@ class Run:
         outcome = Outcome(name, "passed" if done.returncode == 0 else "failed", seconds)
         if done.returncode in (124, 137):
             outcome.status = "timed out"
-        if lines and lines[-1].startswith("{"):
-            outcome.figures = json.loads(lines[-1])
+        found = figures.read_text() if figures and figures.is_file() else lines[-1] if lines else ""
+        if found.startswith("{"):
+            outcome.figures = json.loads(found)
             outcome.note = outcome.figures.pop("note", "")
         elif lines:
             outcome.note = lines[-1][:110]

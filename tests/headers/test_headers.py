@@ -45,11 +45,18 @@ def test_protocol_has_no_data_race(tmp_path: Path) -> None:
     run(tmp_path / "protocol", "300")
 
 
+@pytest.mark.parametrize("flags", [["-DPK_TIMELINE=1", "-fsanitize=address,undefined"], []])
+def test_timeline(tmp_path: Path, flags: list[str]) -> None:
+    compile_host("timeline.cpp", tmp_path / "timeline", "-O1", *flags)
+    run(tmp_path / "timeline")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
-@pytest.mark.parametrize("arch", ["80", "90a", "100a", "120a"])
-def test_compiles_for(arch: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("arch", "timeline"), [("80", 0), ("90a", 0), ("90a", 1), ("100a", 0), ("120a", 0)])
+def test_compiles_for(arch: str, timeline: int, tmp_path: Path) -> None:
     command = ["nvcc", "-std=c++20", "-DPK_CUDA=1", f"-gencode=arch=compute_{arch},code=sm_{arch}"]
+    command += [f"-DPK_TIMELINE={timeline}"]
     command += ["-Xcompiler", "-Wall,-Wextra,-Werror", "-Werror", "all-warnings", f"-I{INCLUDE}", "-c"]
     done = subprocess.run(
         [*command, str(HERE / "program.cu"), "-o", str(tmp_path / "program.o")],

@@ -26,15 +26,25 @@ static_assert(SMOLLM2_135M_CUDA_ERROR == static_cast<int>(Status::cuda_error));
 static_assert(SMOLLM2_135M_TIMEOUT == static_cast<int>(Status::timeout));
 static_assert(SMOLLM2_135M_BUSY == static_cast<int>(Status::busy));
 static_assert(SMOLLM2_135M_INTERNAL_ERROR == static_cast<int>(Status::internal_error));
+static_assert(SMOLLM2_135M_UNSUPPORTED == static_cast<int>(Status::unsupported));
 static_assert(SMOLLM2_135M_RUNNING == static_cast<int>(mpk::Finish::running));
 static_assert(SMOLLM2_135M_STOP_TOKEN == static_cast<int>(mpk::Finish::stop_token));
 static_assert(SMOLLM2_135M_LENGTH == static_cast<int>(mpk::Finish::length));
+static_assert(SMOLLM2_135M_TASK == static_cast<int>(mpk::Activity::task));
+static_assert(SMOLLM2_135M_WAIT_EVENT == static_cast<int>(mpk::Activity::wait_event));
+static_assert(SMOLLM2_135M_WAIT_PAGE == static_cast<int>(mpk::Activity::wait_page));
+static_assert(SMOLLM2_135M_STREAM == static_cast<int>(mpk::Activity::stream));
+static_assert(SMOLLM2_135M_COMPUTE == static_cast<int>(mpk::Activity::compute));
+static_assert(SMOLLM2_135M_STORE == static_cast<int>(mpk::Activity::store));
+static_assert(SMOLLM2_135M_TRIGGER == static_cast<int>(mpk::Activity::trigger));
 
 using Code = smollm2_135m_status;
 using Model = smollm2_135m_model;
 using Options = smollm2_135m_options;
 using Info = smollm2_135m_info;
 using Sequence = smollm2_135m_sequence;
+using Record = smollm2_135m_timeline_record;
+using Recorded = smollm2_135m_timeline_info;
 
 // Nothing thrown leaves the library.
 template <class Body>
@@ -107,4 +117,8 @@ Code smollm2_135m_logprobs(Model* model, uint32_t sequence, float* logprobs, uin
 
 Code smollm2_135m_logits(Model* model, uint32_t sequence, float* logits) {
     return guarded(model, [&] { model->logits(sequence, logits); });
+}
+
+Code smollm2_135m_timeline(Model* model, Record* records, uint64_t capacity, Recorded* info) {
+    return guarded(model, [&] { model->timeline(records, capacity, info); });
 }

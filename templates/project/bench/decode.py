@@ -1,77 +1,87 @@
-"""Time of a decoding step and tokens per second, for some batches and prompt lengths.
+"""Time of a decoding step, held against the memory of the machine and against PyTorch, and checked.
 
-    python bench/decode.py [--weights FILE] [--batch 1 4] [--prompt 1 128] [--tokens 64] [--json FILE]
+    python bench/decode.py [--case 1x64 16x1024] [--weights FILE] [--steps 10000] [--json FILE]
 
 Without --weights a file of random weights is made. The time of a step is the difference of two calls that
-differ only in the number of tokens, so the prompt and what a call costs once cancel out; of each kind of call
-the quickest counts. Where noise leaves no positive difference, `-` is printed (null in JSON). Sizes that are
-too large for the model are cut to what fits: tokens first, then prompts to the rest of the context.
+differ only in the number of tokens, so the prompt and what a call costs once cancel out; of several pairs of
+calls the median counts. Where noise leaves no positive difference, `-` is printed (null in JSON). In the same
+run, on a GPU:
+ - read_ceiling.cu measures how fast memory can be read
+ - torch_decode.py, where PyTorch with CUDA is installed, times the same step compiled, in a CUDA graph
+Of every case the logits are compared with the model in fp32, in PyTorch or NumPy; they may be 1.5 times as
+wrong as that model in bf16. All calls of a case must give the same bits. Exit 1 when a check fails.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.util
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 PROJECT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(PROJECT / "python"), str(PROJECT / "tests")]
+sys.path[:0] = [str(PROJECT / "bench"), str(PROJECT / "tests")]
+
+from cases import Request, default_cases, fit, parse_case, step_bytes  # noqa: E402
+from check import check_logits, make_judge  # noqa: E402
+from machine import Unknown, about, kernel_report, read_ceiling  # noqa: E402
+from measure import Timing, endure, measure  # noqa: E402
+from peer import has_cuda_torch, torch_steps  # noqa: E402
+from table import is_wrong, print_table, summary  # noqa: E402
+
+T = TypeVar("T")
 
 
 def main() -> int:
+    arguments = parse_arguments()
     try:
-        spec = json.loads((PROJECT / "model.json").read_text())
-        run(spec, parse_arguments(spec["runtime"]))
+        if arguments.json:
+            arguments.json.write_text("")  # where it cannot be written, that is said before minutes are spent
+        report = run(json.loads((PROJECT / "model.json").read_text()), arguments)
+        print_table(report)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(report, indent=1) + "\n")
     except OSError as error:
         print(f"{error.filename}: {error.strerror}" if error.filename else error, file=sys.stderr)
         return 2
     except RuntimeError as error:  # a ModelError, or a library of another version
         print(error, file=sys.stderr)
         return 2
-    return 0
+    return 1 if any(map(is_wrong, report["cases"])) else 0
 
 
-def run(spec: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Measure, print and write what was asked for."""
-    binding = importlib.import_module(spec["name"])
-    with tempfile.TemporaryDirectory() as folder:
-        weights = arguments.weights or random_weights(spec, Path(folder))
-        with binding.Model(weights, workers=arguments.workers) as model:
-            tokens, cases = fit(arguments, model.info.batch, model.info.context)
-            rows = [measure(model, batch, length, tokens, arguments.repeats) for batch, length in cases]
-            print_table(spec["name"], model, rows)
-            if arguments.json:
-                report = {
-                    "model": spec["name"],
-                    "cuda": model.info.cuda,
-                    "workers": model.info.workers,
-                    "rows": rows,
-                }
-                arguments.json.write_text(json.dumps(report, indent=1) + "\n")
-
-
-def parse_arguments(runtime: dict[str, int]) -> argparse.Namespace:
-    context = runtime["context"]
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     default = " [default: %(default)s]"
-
-    def add(name: str, least: int, value: Any, text: str, **more: Any) -> None:
-        parser.add_argument(name, type=at_least(least), default=value, help=text + default, **more)
-
+    parser.add_argument(
+        "--case",
+        type=parse_case,
+        nargs="+",
+        action="extend",
+        metavar="BATCHxCONTEXT",
+        help="sequences decoded at once, and the tokens that the cache of each holds "
+        "[default: 1x64, 1x1024 and the largest batch at 1024; on the host at 64]",
+    )
     parser.add_argument("--weights", type=Path, help="a packed weight file [default: random weights]")
-    add("--batch", 1, sorted({1, runtime["batch"]}), "sequences decoded at once", nargs="+")
-    add("--prompt", 1, [max(1, min(16, context // 4))], "tokens of each prompt", nargs="+")
-    add("--tokens", 2, max(2, min(64, context // 2)), "tokens that the longer call generates, 2 or more")
-    add("--repeats", 1, 5, "calls of each kind, of which the quickest counts")
-    add("--workers", 0, 0, "SMs or threads; 0: all")
+    parser.add_argument(
+        "--tokens", type=at_least(2), default=128, help="tokens that the longer call generates" + default
+    )
+    parser.add_argument("--repeats", type=at_least(1), default=9, help="pairs of calls" + default)
+    parser.add_argument(
+        "--steps",
+        type=at_least(0),
+        default=0,
+        help="steps to decode besides, in calls that must agree" + default,
+    )
+    parser.add_argument("--workers", type=at_least(0), default=0, help="SMs or threads; 0: all" + default)
+    parser.add_argument("--no-torch", action="store_true", help="use no PyTorch, even where it is installed")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     return parser.parse_args()
 
@@ -88,63 +98,110 @@ def at_least(least: int) -> Callable[[str], int]:
     return number
 
 
-def fit(arguments: argparse.Namespace, batch: int, context: int) -> tuple[int, list[tuple[int, int]]]:
-    """What was asked for, cut to the sizes of the model: tokens, and each batch with each prompt length."""
-    tokens = min(arguments.tokens, max(2, context - 1))
-    longest = max(1, context - tokens)
-    asked = [(b, length) for b in arguments.batch for length in arguments.prompt]
-    cases = list(dict.fromkeys((min(b, batch), min(length, longest)) for b, length in asked))
-    if tokens < arguments.tokens or not set(asked) <= set(cases):
-        print(f"cut to batch {batch}, context {context}, prompt {longest}, tokens {tokens}", file=sys.stderr)
-    return tokens, cases
+def run(spec: dict[str, Any], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure and check what was asked for; the report is what --json writes."""
+    missing: dict[str, str] = {}  # what could not be had: why
+
+    def attempt(what: str, get: Callable[[], T]) -> T | None:
+        try:
+            return get()
+        except Unknown as reason:
+            missing[what] = str(reason)
+            return None
+
+    binding = load_binding(spec["name"])
+    library = binding.Library()
+    build = library.path.resolve().parent
+    use_torch = not arguments.no_torch and has_cuda_torch()
+    ceiling = attempt("read ceiling", lambda: read_ceiling(build / f"{spec['name']}_read_ceiling"))
+    with tempfile.TemporaryDirectory() as folder:
+        weights = arguments.weights or random_weights(spec, Path(folder), use_torch)
+        with binding.Model(weights, library=library, workers=arguments.workers) as model:
+            info = model.info
+            requests = requests_of(arguments, info)
+            timings = [measure(model, request, arguments.repeats) for request in requests]
+            rows = [figures(spec, r, t, ceiling) for r, t in zip(requests, timings, strict=True)]
+            for row, request in zip(rows, requests, strict=True) if arguments.steps else ():
+                row["endurance"] = endure(model, request, arguments.steps)
+        judge = attempt("logits check", lambda: make_judge(spec, weights, use_torch))
+        for row, timing in zip(rows, timings, strict=True) if judge else ():
+            row |= check_logits(judge, timing.sequences, timing.logits)
+        del judge
+    if info.cuda and not arguments.no_torch:
+        steps, reason = torch_steps([(request.batch, round(request.context)) for request in requests])
+        if reason:
+            missing["PyTorch" if not steps else f"PyTorch after case {len(steps)}"] = reason
+        for row, step in zip(rows, steps, strict=False):
+            row["torch_step_us"] = step
+            row["torch_ratio"] = None if row["step_us"] is None else step / row["step_us"]
+    report = {
+        "what": "time of a decoding step",
+        "about": about(PROJECT),
+        "model": spec["name"],
+        "weights": arguments.weights.name if arguments.weights else "random",
+        "cuda": info.cuda,
+        "workers": info.workers,
+        "kernel": kernel_report(build),
+        "ceiling": ceiling,
+        "missing": missing,
+        "cases": rows,
+    }
+    return {"note": summary(report), **report}
 
 
-def random_weights(spec: dict[str, Any], folder: Path) -> Path:
-    from packed import write_random
+def load_binding(name: str) -> ModuleType:
+    """The project's Python binding, under a name that hides no module."""
+    found = importlib.util.spec_from_file_location(f"binding_{name}", PROJECT / "python" / f"{name}.py")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module  # dataclasses look their module up
+    found.loader.exec_module(module)
+    return module
 
+
+def random_weights(spec: dict[str, Any], folder: Path, use_torch: bool) -> Path:
+    from packed import normal_rows, write_random
+
+    if use_torch:
+        from torch_weights import normal_rows
     path = folder / "random.weights"
-    write_random(spec, path)
+    write_random(spec, path, make_rows=normal_rows)
     return path
 
 
-def measure(model: Any, batch: int, length: int, tokens: int, repeats: int) -> dict[str, Any]:
-    """The quickest of `repeats` calls of each kind; None for what follows from a step that has no time."""
-    prompts = [[(31 * s + 7 * i) % model.info.vocab for i in range(length)] for s in range(batch)]
+def requests_of(arguments: argparse.Namespace, info: Any) -> list[Request]:
+    """The calls for every case, said aloud where a case is cut to what the model takes."""
+    cases = arguments.case or default_cases(info.batch, info.cuda)
+    requests = {case: fit(case, arguments.tokens, info.batch, info.context) for case in cases}
+    for case, request in requests.items():
+        if (request.batch, request.context) != (case.batch, case.context):
+            measured = f"batch {request.batch}, context {request.context:g}"
+            print(f"{case}: measured at {measured}, which this model takes", file=sys.stderr)
+    return list(dict.fromkeys(requests.values()))
 
-    def seconds(new: int) -> float:
-        start = time.perf_counter()
-        model.generate(prompts, max_new_tokens=new)
-        return time.perf_counter() - start
 
-    seconds(2)
-    first_token = min(seconds(1) for _ in range(repeats))
-    whole = min(seconds(tokens) for _ in range(repeats))
-    step = (whole - first_token) / (tokens - 1)
-    known = step > 0
+def figures(
+    spec: dict[str, Any], request: Request, timing: Timing, ceiling: dict[str, Any] | None
+) -> dict[str, Any]:
+    """What follows from the times of a request; None for what follows from a step that has no time."""
+    step = timing.step_us
+    size = step_bytes(spec, request.batch, request.context)
+    rate = None if step is None else size / step / 1e6
+    peak = None if ceiling is None else ceiling["tb_per_second"]
     return {
-        "batch": batch,
-        "prompt": length,
-        "tokens": tokens,
-        "first_token_ms": 1e3 * first_token,
-        "step_ms": 1e3 * step if known else None,
-        "tokens_per_second": batch / step if known else None,
-        "weights_gb_per_second": model.info.weight_bytes / step / 1e9 if known else None,
+        "batch": request.batch,
+        "context": request.context,
+        "step_us": step,
+        "step_us_lowest": timing.steps[0],
+        "step_us_highest": timing.steps[-1],
+        "repeats": len(timing.steps),
+        "tokens_per_second": None if step is None else 1e6 * request.batch / step,
+        "bytes": size,
+        "tb_per_second": rate,
+        "floor_us": None if peak is None else size / peak / 1e6,
+        "ceiling_share": None if rate is None or peak is None else rate / peak,
+        "first_token_ms": timing.first_token_ms,
+        "changed": timing.changed,
     }
-
-
-def print_table(name: str, model: Any, rows: list[dict[str, Any]]) -> None:
-    print(f"{name} on {'GPU' if model.info.cuda else 'host'}, {model.info.workers} workers")
-    print(" batch  prompt  first token ms   step ms   tokens/s  weights GB/s")
-    for row in rows:
-        print(
-            f"{row['batch']:6} {row['prompt']:7} {row['first_token_ms']:15.3f} "
-            f"{figure(row['step_ms'], 3):>9} {figure(row['tokens_per_second'], 1):>10} "
-            f"{figure(row['weights_gb_per_second'], 2):>13}"
-        )
-
-
-def figure(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "mpk/descriptors.hpp"
+#include "mpk/timeline_buffer.hpp"
+#include "pk/platform/platform.hpp"
 
 namespace mpk {
 
@@ -101,6 +103,9 @@ struct Machine {
     std::uint32_t rank, workers;
     std::uint32_t batch, context, rows;
     std::uint32_t tokens, sampled;  // tensors
+#if PK_TIMELINE
+    Timeline timeline;
+#endif
 };
 
 }  // namespace mpk

@@ -5,6 +5,7 @@
 #include "mpk/event.hpp"
 #include "mpk/queue.hpp"
 #include "mpk/scheduler.hpp"
+#include "mpk/timeline.hpp"
 #include "mpk/watchdog.hpp"
 #include "pk/platform/clock.hpp"
 
@@ -87,7 +88,7 @@ public:
         : worker_(worker), begin_(m.list_begin[worker]), end_(m.list_begin[worker + 1]), at_(end_) {}
 
     // The next task to run, or null to leave. All lanes of the leading warp call.
-    PK_DEVICE const TaskSlot* next(const Machine& m, WorkerBoard& board) {
+    PK_DEVICE const TaskSlot* next(const Machine& m, WorkerBoard& board, TimelineTrack& track) {
         for (;;) {
             const bool between_steps = at_ == end_;
             // Only the first lane looks at the board: the others may still be reading what it says next.
@@ -104,14 +105,20 @@ public:
             }
             wait.target = target_of(m, wait.event, step_);
             std::uint32_t task = no_task;
+            const TimelineTrack::Time begin = track.now();
             const Outcome outcome = wait_for(m, worker_, wait, task);
+            track.record(Activity::wait_event, begin, wait.task, step_, wait.event);
             if (outcome == Outcome::leave) return nullptr;
             if (outcome == Outcome::queued) {
                 if (pk::lane() == 0) fetch(m, task, board.queued);
+                task_ = task;
+                task_step_ = between_steps ? step_ - 1 : step_;  // the step that begins next has no tasks yet
                 return &board.queued;
             }
             if (!between_steps) {
                 fetched_ = false;
+                task_ = wait.task;
+                task_step_ = step_;
                 if (++at_ == end_) ++step_;
                 return &board.own;
             }
@@ -122,11 +129,16 @@ public:
         }
     }
 
+    // What next() returned: the index of the task, and its step.
+    PK_DEVICE std::uint32_t task() const { return task_; }
+    PK_DEVICE std::uint32_t step() const { return task_step_; }
+
 private:
     std::uint32_t worker_, begin_, end_;
     std::uint32_t at_;        // the end between two steps
     std::uint32_t step_ = 0;  // of the task at `at_`, or the one that is to begin
     bool fetched_ = false;
+    std::uint32_t task_ = no_task, task_step_ = 0;
 };
 
 }  // namespace detail
@@ -142,18 +154,23 @@ PK_DEVICE void worker_main(const Machine& m, std::uint32_t worker, void* scratch
     WorkerBoard board;
 #endif
     detail::Course course(m, worker);
+    TimelineTrack track(m, worker, worker_track, pk::thread_rank() == 0);
     for (;;) {
         if (pk::warp() == 0) {
-            const TaskSlot* next = course.next(m, board);
+            const TaskSlot* next = course.next(m, board, track);
             if (pk::lane() == 0) board.next = next;
         }
         pk::sync_block();  // hands on what the leading warp acquired
         const TaskSlot* slot = board.next;
         if (slot == nullptr) return;
         Context context{m, slot->task, slot->op, slot->operands, scratch};
+        const TimelineTrack::Time begin = track.now();
         Program::run(context);
         pk::sync_block();  // the task's writes come before the trigger, and the board is free again
+        track.record(Activity::task, begin, course.task(), course.step());
+        const TimelineTrack::Time done = track.now();
         if (pk::warp() == 0) complete<Program>(m, slot->task);
+        track.record(Activity::trigger, done, course.task(), course.step());
     }
 }
 

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define SMOLLM2_135M_ABI_VERSION 1
+#define SMOLLM2_135M_ABI_VERSION 2
 #define SMOLLM2_135M_MAX_STOP_TOKENS 16
 
 typedef enum smollm2_135m_status {
@@ -35,7 +35,8 @@ typedef enum smollm2_135m_status {
     SMOLLM2_135M_CUDA_ERROR = 6,
     SMOLLM2_135M_TIMEOUT = 7, /* a wait inside the kernel ran out of time; the model can be used again */
     SMOLLM2_135M_BUSY = 8,    /* the model is still running a call */
-    SMOLLM2_135M_INTERNAL_ERROR = 9
+    SMOLLM2_135M_INTERNAL_ERROR = 9,
+    SMOLLM2_135M_UNSUPPORTED = 10 /* the library was built without what is asked for */
 } smollm2_135m_status;
 
 typedef struct smollm2_135m_model smollm2_135m_model;
@@ -48,6 +49,7 @@ typedef struct smollm2_135m_options {
     uint32_t timeout_ms;      /* of one wait inside the kernel; 0: 20000 */
     uint64_t kv_tokens;       /* capacity of the KV cache over all sequences; 0: batch * context */
     const char* weights_path; /* a file that kgen pack wrote for this plan */
+    uint32_t timeline_records; /* kept of each track of a worker; 0: 2 GiB in all. Needs SMOLLM2_135M_TIMELINE. */
 } smollm2_135m_options;
 
 typedef struct smollm2_135m_info {
@@ -116,6 +118,41 @@ SMOLLM2_135M_API smollm2_135m_status smollm2_135m_logprobs(
 /* After wait: the fp32 logits [vocab] of the last step of a sequence. */
 SMOLLM2_135M_API smollm2_135m_status smollm2_135m_logits(
     smollm2_135m_model* model, uint32_t sequence, float* logits);
+
+/* What a worker spent a span of time on. */
+typedef enum smollm2_135m_activity {
+    SMOLLM2_135M_TASK = 0,       /* all of a task, for workers that do not tell its parts apart */
+    SMOLLM2_135M_WAIT_EVENT = 1, /* until an event is open */
+    SMOLLM2_135M_WAIT_PAGE = 2,  /* until a page of shared memory is filled, or free again */
+    SMOLLM2_135M_STREAM = 3,     /* bringing bytes from memory */
+    SMOLLM2_135M_COMPUTE = 4,
+    SMOLLM2_135M_STORE = 5,  /* writing results */
+    SMOLLM2_135M_TRIGGER = 6 /* making results seen and adding to the event */
+} smollm2_135m_activity;
+
+/* One span. Tracks of a worker: 0 the warp (host: thread) that runs the task list, 1 loader, 2 storer, 3 and
+ * more consumers. Spans of a track may lie inside each other, but do not overlap otherwise. */
+typedef struct smollm2_135m_timeline_record {
+    uint64_t begin_ns, end_ns; /* from the start of the call; one clock for all workers */
+    uint64_t bytes;            /* moved; 0 where that is not known */
+    uint32_t worker, track, activity;
+    uint32_t step;
+    uint32_t task;  /* index of the task in the plan; UINT32_MAX for none */
+    uint32_t event; /* that was waited for; UINT32_MAX for none */
+} smollm2_135m_timeline_record;
+
+typedef struct smollm2_135m_timeline_info {
+    uint32_t struct_bytes;
+    uint32_t first_cut_step;   /* records of this step and later ones may be missing; UINT32_MAX: none is */
+    uint64_t records, dropped; /* kept in all; not kept, as their track was full */
+} smollm2_135m_timeline_info;
+
+/* After wait: what the workers did in the last call, in a library built with SMOLLM2_135M_TIMELINE (another says
+ * UNSUPPORTED). Copies at most `capacity` records, track by track, and fills *info; ask with capacity 0 for
+ * how many there are. */
+SMOLLM2_135M_API smollm2_135m_status smollm2_135m_timeline(
+    smollm2_135m_model* model, smollm2_135m_timeline_record* records, uint64_t capacity,
+    smollm2_135m_timeline_info* info);
 
 #ifdef __cplusplus
 }

@@ -14,3 +14,15 @@ endif()
 set_target_properties(tiny PROPERTIES
   CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}"
   CUDA_RUNTIME_LIBRARY Static)
+
+# What the bench holds a step against.
+if(PROJECT_IS_TOP_LEVEL)
+  add_executable(tiny_read_ceiling bench/read_ceiling.cu)
+  target_include_directories(tiny_read_ceiling PRIVATE include)
+  target_compile_definitions(tiny_read_ceiling PRIVATE PK_CUDA=1)
+  target_compile_options(tiny_read_ceiling PRIVATE -std=c++20 -Xcompiler=-Wall,-Wextra)
+  set_target_properties(tiny_read_ceiling PROPERTIES
+    CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}"
+    CUDA_RUNTIME_LIBRARY Static
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+endif()

@@ -20,13 +20,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 NAME = "tiny"
 LIBRARY_VARIABLE = "TINY_LIBRARY"
 
 _SCORE_PROMPT = 1
 _POLL_SECONDS = 0.001
 _T = TypeVar("_T")
+_U32, _U64, _INTS = ctypes.c_uint32, ctypes.c_uint64, ctypes.POINTER(ctypes.c_int32)
 
 
 class Status(IntEnum):
@@ -42,6 +43,7 @@ class Status(IntEnum):
     TIMEOUT = 7
     BUSY = 8
     INTERNAL_ERROR = 9
+    UNSUPPORTED = 10
 
 
 class Finish(IntEnum):
@@ -63,37 +65,36 @@ class ModelError(RuntimeError):
 
 class _Options(ctypes.Structure):
     _fields_ = [
-        ("struct_bytes", ctypes.c_uint32),
-        ("device", ctypes.c_int32),
-        ("workers", ctypes.c_uint32),
-        ("timeout_ms", ctypes.c_uint32),
-        ("kv_tokens", ctypes.c_uint64),
-        ("weights_path", ctypes.c_char_p),
+        *(("struct_bytes", _U32), ("device", ctypes.c_int32), ("workers", _U32), ("timeout_ms", _U32)),
+        *(("kv_tokens", _U64), ("weights_path", ctypes.c_char_p), ("timeline_records", _U32)),
     ]
 
 
 class _Info(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_uint32) for name in ("struct_bytes", "batch", "context", "vocab", "rows")),
-        *((name, ctypes.c_uint32) for name in ("kv_page", "workers", "cuda")),
-        *((name, ctypes.c_uint64) for name in ("weight_bytes", "workspace_bytes", "kv_bytes", "kv_tokens")),
+        *((name, _U32) for name in ("struct_bytes", "batch", "context", "vocab", "rows")),
+        *((name, _U32) for name in ("kv_page", "workers", "cuda")),
+        *((name, _U64) for name in ("weight_bytes", "workspace_bytes", "kv_bytes", "kv_tokens")),
     ]
 
 
 class _Sequence(ctypes.Structure):
     _fields_ = [
-        ("struct_bytes", ctypes.c_uint32),
-        ("flags", ctypes.c_uint32),
-        ("prompt", ctypes.POINTER(ctypes.c_int32)),
-        ("prompt_length", ctypes.c_uint32),
-        ("max_new_tokens", ctypes.c_uint32),
-        ("stop_tokens", ctypes.POINTER(ctypes.c_int32)),
-        ("stop_token_count", ctypes.c_uint32),
-        ("temperature", ctypes.c_float),
-        ("top_k", ctypes.c_uint32),
-        ("top_p", ctypes.c_float),
-        ("seed", ctypes.c_uint64),
+        *(("struct_bytes", _U32), ("flags", _U32), ("prompt", _INTS), ("prompt_length", _U32)),
+        *(("max_new_tokens", _U32), ("stop_tokens", _INTS), ("stop_token_count", _U32)),
+        *(("temperature", ctypes.c_float), ("top_k", _U32), ("top_p", ctypes.c_float), ("seed", _U64)),
     ]
+
+
+class _TimelineInfo(ctypes.Structure):
+    _fields_ = [("struct_bytes", _U32), ("first_cut_step", _U32), ("records", _U64), ("dropped", _U64)]
+
+
+# One record of a timeline, as the C header describes it.
+TIMELINE_RECORD = np.dtype(
+    [(name, np.uint64) for name in ("begin_ns", "end_ns", "bytes")]
+    + [(name, np.uint32) for name in ("worker", "track", "activity", "step", "task", "event")]
+)
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,15 @@ class Result:
     tokens: npt.NDArray[np.int32]
     finish: Finish
     logprobs: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What the workers recorded: TIMELINE_RECORD [n]; how many did not fit, and from which step on."""
+
+    records: npt.NDArray[np.void]
+    dropped: int
+    first_cut_step: int
 
 
 def find_library(path: str | os.PathLike[str] | None = None) -> Path:
@@ -160,8 +170,7 @@ class Library:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = find_library(path)
         self._library = ctypes.CDLL(str(self.path))
-        pointer, u32 = ctypes.c_void_p, ctypes.c_uint32
-        out = ctypes.POINTER(u32)
+        pointer, u32, out = ctypes.c_void_p, _U32, ctypes.POINTER(_U32)
         self.abi_version = self._function("abi_version", u32)
         self.last_error = self._function("last_error", ctypes.c_char_p)
         self.status_name = self._function("status_name", ctypes.c_char_p, ctypes.c_int)
@@ -173,6 +182,7 @@ class Library:
         self.tokens = self._function("tokens", ctypes.c_int, pointer, u32, u32, pointer, u32, out, out)
         self.logprobs = self._function("logprobs", ctypes.c_int, pointer, u32, pointer, u32)
         self.logits = self._function("logits", ctypes.c_int, pointer, u32, pointer)
+        self.timeline = self._function("timeline", ctypes.c_int, pointer, pointer, _U64, pointer)
         if self.abi_version() != ABI_VERSION:
             raise RuntimeError(f"{self.path} has ABI version {self.abi_version()}, not {ABI_VERSION}")
 
@@ -203,13 +213,13 @@ class Model:
         workers: int = 0,
         timeout_ms: int = 0,
         kv_tokens: int = 0,
+        timeline_records: int = 0,
     ) -> None:
         """Load a packed weight file. The other arguments are the options of the C interface."""
         self._model = model = ctypes.c_void_p()
         self.library = library if isinstance(library, Library) else Library(library)
-        options = _Options(
-            ctypes.sizeof(_Options), device, workers, timeout_ms, kv_tokens, os.fsencode(Path(weights))
-        )
+        path, size = os.fsencode(Path(weights)), ctypes.sizeof(_Options)
+        options = _Options(size, device, workers, timeout_ms, kv_tokens, path, timeline_records)
         self.library.check(self.library.create(ctypes.byref(options), ctypes.byref(model)))
         self._destroy = weakref.finalize(self, self.library.destroy, model)
         # At exit a daemon thread may still be in a call; the process takes the model's threads with it.
@@ -329,6 +339,15 @@ class Model:
         logits = np.empty(self.info.vocab, dtype=np.float32)
         self.library.check(self.library.logits(self._model, sequence, logits.ctypes.data))
         return logits
+
+    def timeline(self) -> Timeline:
+        """What each worker did in the last call, of a library built for it. After `wait`."""
+        info = _TimelineInfo(struct_bytes=ctypes.sizeof(_TimelineInfo))
+        self.library.check(self.library.timeline(self._model, None, 0, ctypes.byref(info)))
+        records = np.empty(info.records, dtype=TIMELINE_RECORD)
+        room = records.ctypes.data, len(records)
+        self.library.check(self.library.timeline(self._model, *room, ctypes.byref(info)))
+        return Timeline(records, info.dropped, info.first_cut_step)
 
     def _stream(self, on_token: Callable[[int, int], None]) -> None:
         """Hand out tokens while another thread waits for the call."""

@@ -26,15 +26,25 @@ static_assert(TINY_CUDA_ERROR == static_cast<int>(Status::cuda_error));
 static_assert(TINY_TIMEOUT == static_cast<int>(Status::timeout));
 static_assert(TINY_BUSY == static_cast<int>(Status::busy));
 static_assert(TINY_INTERNAL_ERROR == static_cast<int>(Status::internal_error));
+static_assert(TINY_UNSUPPORTED == static_cast<int>(Status::unsupported));
 static_assert(TINY_RUNNING == static_cast<int>(mpk::Finish::running));
 static_assert(TINY_STOP_TOKEN == static_cast<int>(mpk::Finish::stop_token));
 static_assert(TINY_LENGTH == static_cast<int>(mpk::Finish::length));
+static_assert(TINY_TASK == static_cast<int>(mpk::Activity::task));
+static_assert(TINY_WAIT_EVENT == static_cast<int>(mpk::Activity::wait_event));
+static_assert(TINY_WAIT_PAGE == static_cast<int>(mpk::Activity::wait_page));
+static_assert(TINY_STREAM == static_cast<int>(mpk::Activity::stream));
+static_assert(TINY_COMPUTE == static_cast<int>(mpk::Activity::compute));
+static_assert(TINY_STORE == static_cast<int>(mpk::Activity::store));
+static_assert(TINY_TRIGGER == static_cast<int>(mpk::Activity::trigger));
 
 using Code = tiny_status;
 using Model = tiny_model;
 using Options = tiny_options;
 using Info = tiny_info;
 using Sequence = tiny_sequence;
+using Record = tiny_timeline_record;
+using Recorded = tiny_timeline_info;
 
 // Nothing thrown leaves the library.
 template <class Body>
@@ -107,4 +117,8 @@ Code tiny_logprobs(Model* model, uint32_t sequence, float* logprobs, uint32_t le
 
 Code tiny_logits(Model* model, uint32_t sequence, float* logits) {
     return guarded(model, [&] { model->logits(sequence, logits); });
+}
+
+Code tiny_timeline(Model* model, Record* records, uint64_t capacity, Recorded* info) {
+    return guarded(model, [&] { model->timeline(records, capacity, info); });
 }

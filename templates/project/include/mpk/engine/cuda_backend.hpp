@@ -63,6 +63,11 @@ public:
         copies_.synchronize();
     }
 
+    // Zero memory before a call that is to be launched on `stream`; part of it when it is captured.
+    void clear(void* memory, std::size_t bytes, void* stream) const {
+        cuda_check(cudaMemsetAsync(memory, 0, bytes, static_cast<cudaStream_t>(stream)), "clear memory");
+    }
+
     // Copy the weights into `weights`: while one piece travels, the next is read.
     const void* load_weights(const WeightFile& file, Buffer& weights) const {
         weights = allocate(file.size(), "weights");

@@ -20,6 +20,7 @@
 #include "mpk/engine/request.hpp"
 #include "mpk/engine/results.hpp"
 #include "mpk/engine/tables.hpp"
+#include "mpk/engine/timeline.hpp"
 #include "mpk/engine/weight_file.hpp"
 #include "mpk/machine.hpp"
 #include "mpk/step.hpp"
@@ -137,6 +138,7 @@ public:
 
         count_ = count;
         if (!captured) clear_results(plan_, results_);
+        timeline_.clear(backend_, stream);
         backend_.launch(machine_, live_, base, live_.used_bytes(plan_, count), stream, captured);
     }
 
@@ -182,6 +184,23 @@ public:
         backend_.download(logits, data + std::size_t{sequence} * tensor.stride, plan_.vocab * sizeof(float));
     }
 
+    // What the workers recorded in the last call: at most `room` records, and what there is.
+    template <class CRecord, class CTotals>
+    void timeline(CRecord* records, std::uint64_t room, CTotals* given) {
+        const auto lock = lock_calls();
+        require_pointer(given, "info");
+        CTotals info = {};
+        info.struct_bytes = check_struct_bytes<CTotals>(given, "info");
+        if (room > 0) require_pointer(records, "records");
+        const Scope scope(backend_.device());
+        check_idle();
+        const TimelineTotals totals = timeline_.read(backend_, records, room);
+        info.first_cut_step = totals.first_cut_step;
+        info.records = totals.records;
+        info.dropped = totals.dropped;
+        *given = info;
+    }
+
     // Used by create; `device` is current.
     template <class COptions>
     Engine(const Plan& plan, const COptions& options, std::int32_t device)
@@ -197,7 +216,10 @@ public:
         file_.close();
         tables_ = Tables<Device>(plan, backend_, weights, arena_.data(), live_.tokens);
 
+        timeline_ = TimelineBuffers<Device>(backend_, options.timeline_records);
+
         live_.attach(machine_);
+        timeline_.attach(machine_);
         tables_.attach(machine_);
         machine_.output = results_at(plan, backend_.worker_view(result_buffer_));
         machine_.kv.data = kv_.data();
@@ -271,6 +293,7 @@ private:
     CallState live_ = {};  // where the workers read it
     Output results_ = {};  // as the host sees it
     Tables<Device> tables_;
+    TimelineBuffers<Device> timeline_;
     Machine machine_ = {};  // as the workers see it
     std::mutex mutex_;      // guards the state of calls: generate, and readers of results
     std::uint32_t count_ = 0;

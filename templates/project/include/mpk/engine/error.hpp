@@ -24,6 +24,7 @@ enum class Status : int {
     timeout = 7,
     busy = 8,
     internal_error = 9,
+    unsupported = 10,
 };
 
 inline const char* status_name(Status status) noexcept {
@@ -48,6 +49,8 @@ inline const char* status_name(Status status) noexcept {
             return "BUSY";
         case Status::internal_error:
             return "INTERNAL_ERROR";
+        case Status::unsupported:
+            return "UNSUPPORTED";
     }
     return "UNKNOWN";
 }

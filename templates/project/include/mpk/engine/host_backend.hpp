@@ -98,6 +98,9 @@ public:
         std::memcpy(destination, source, bytes);
     }
 
+    // Zero memory before a call that is to be launched on `stream`.
+    void clear(void* memory, std::size_t bytes, void*) const { std::memset(memory, 0, bytes); }
+
     // Weights are used where the file is mapped.
     const void* load_weights(WeightFile& file, Buffer&) const { return file.map(); }
 

@@ -21,11 +21,22 @@ PK_DEVICE std::uint64_t now_ns() {
 }
 PK_DEVICE void pause(std::uint32_t) {}
 
+// A clock of this SM alone, finer than now_ns; its rate is that of the SM.
+PK_DEVICE std::uint64_t ticks() {
+    std::uint64_t value;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(value)::"memory");
+    return value;
+}
+
 #else
 
 inline std::uint64_t now_ns() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+inline std::uint64_t ticks() {
+    return now_ns();
 }
 
 // `polls` counts the polls of this wait. There may be more threads than cores, so a long wait gives its core

@@ -8,6 +8,11 @@
 #define PK_CUDA 0
 #endif
 
+// Whether workers record what they do and when (mpk/timeline.hpp).
+#ifndef PK_TIMELINE
+#define PK_TIMELINE 0
+#endif
+
 #if PK_CUDA
 #ifndef __CUDACC__
 #error "PK_CUDA=1 needs nvcc"

@@ -1,7 +1,7 @@
 """One decode step of a model in PyTorch, compiled and captured as a CUDA graph: what one would run instead.
 
-The model is that of model.json, with random bf16 weights. Prints the median time of a step as JSON.
-Usage: torch_decode.py PROJECT BATCH CONTEXT
+The model is that of model.json, with random bf16 weights. Prints the median time of a step as a line of JSON
+for each case, a batch and the tokens in each cache. Usage: torch_decode.py BATCHxCONTEXT...
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from cases import parse_case
 
 WARM_UP, SAMPLES, STEPS = 5, 20, 5
 
@@ -72,7 +73,7 @@ def make_step(model: dict[str, Any], batch: int, context: int) -> Callable[[torc
 
 
 def measure(model: dict[str, Any], batch: int, context: int) -> float:
-    """Median milliseconds of a step, timed by events around replays of the graph."""
+    """Median microseconds of a step, timed by events around replays of the graph."""
     run = torch.compile(make_step(model, batch, context), fullgraph=True, dynamic=False)
     tokens = torch.zeros(batch, device="cuda", dtype=torch.long)
     side = torch.cuda.Stream()
@@ -92,18 +93,22 @@ def measure(model: dict[str, Any], batch: int, context: int) -> float:
             graph.replay()
         end.record()
         torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end) / STEPS)
+        times.append(1e3 * begin.elapsed_time(end) / STEPS)
     return sorted(times[WARM_UP:])[SAMPLES // 2]
 
 
 def main() -> None:
-    """Measure one case."""
-    project, batch, context = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    model = json.loads((project / "model.json").read_text())
-    with torch.no_grad():
-        milliseconds = measure(model, batch, context)
-    note = f"torch.compile + CUDA graph, batch {batch}, context {context}: {milliseconds:.3f} ms a step"
-    print(json.dumps({"note": note, "batch": batch, "context": context, "step_ms": milliseconds}))
+    """Measure the cases one after the other, so that a run cut short leaves the first ones."""
+    if not torch.cuda.is_available():
+        sys.exit("this PyTorch finds no GPU")
+    model = json.loads((Path(__file__).resolve().parent.parent / "model.json").read_text())
+    for case in map(parse_case, sys.argv[1:]):
+        with torch.no_grad():
+            microseconds = measure(model, case.batch, case.context)
+        figures = {"batch": case.batch, "context": case.context, "step_us": microseconds}
+        print(json.dumps(figures), flush=True)
+        torch.compiler.reset()
+        torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,21 @@
+// Addresses of shared memory as PTX instructions take them, and whether this pass may use those of sm_90.
+#pragma once
+
+#include "pk/platform/platform.hpp"
+
+// 1 while nvcc compiles for a chip with bulk copies and barriers that count bytes, and in its pass for the
+// host, which only parses device code. Code for older chips goes into the #else.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define PK_SM90 1
+#else
+#define PK_SM90 0
+#endif
+
+namespace pk::ptx {
+
+// p points into the shared memory of this block.
+__device__ __forceinline__ std::uint32_t shared_address(const void* p) {
+    return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
+}
+
+}  // namespace pk::ptx

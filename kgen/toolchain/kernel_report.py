@@ -1,0 +1,108 @@
+"""What ptxas says about the worker kernel, and how long its compilation took."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+KERNEL = "run_workers"
+_FILE = "kernel.json"  # in the build folder: what the last compilation printed
+_OBJECT = "src/api.cpp.o"
+_ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
+_FUNCTION = re.compile(r"Function properties for (\w+)")
+_MEMORY = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_REGISTERS = re.compile(r"Used (\d+) registers")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """The worker kernel on one chip. Spills and stack are bytes a thread, its functions' included."""
+
+    chip: str
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+
+    def line(self) -> str:
+        """One line for a person."""
+        spilled = max(self.spill_stores, self.spill_loads)
+        return f"{KERNEL}: {self.registers} registers, {spilled} bytes spilled ({self.chip})"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """The worker kernel on every chip that a folder is built for; seconds: of nvcc, None if unknown."""
+
+    kernels: tuple[KernelReport, ...]
+    seconds: float | None
+
+    def lines(self) -> list[str]:
+        """What a build says."""
+        took = [] if self.seconds is None else [f"nvcc took {self.seconds:.1f} s"]
+        return [kernel.line() for kernel in self.kernels] + took
+
+    def to_json(self) -> dict[str, Any]:
+        """The same for a machine."""
+        return {"kernels": [asdict(kernel) for kernel in self.kernels], "nvcc_seconds": self.seconds}
+
+
+def parse_ptxas(lines: Iterable[str]) -> tuple[KernelReport, ...]:
+    """The worker kernel in the output of `ptxas -v`: a report for each chip, in its order.
+
+    Functions that were not inlined come after a kernel; they are counted to the worker, whoever calls them.
+    """
+    registers: dict[str, int] = {}
+    memory: dict[str, list[int]] = {}
+    entry, chip, function = "", "", ""
+    for line in lines:
+        if found := _ENTRY.search(line):
+            entry, chip = found.groups()
+        elif found := _FUNCTION.search(line):
+            function = found[1]
+        elif (found := _MEMORY.search(line)) and (function != entry or KERNEL in entry):
+            total = memory.setdefault(chip, [0, 0, 0])
+            memory[chip] = [a + int(b) for a, b in zip(total, found.groups(), strict=True)]
+        elif (found := _REGISTERS.search(line)) and KERNEL in entry:
+            registers[chip] = int(found[1])
+    return tuple(KernelReport(chip, used, *memory[chip]) for chip, used in registers.items())
+
+
+def save_report(folder: Path, lines: Iterable[str]) -> None:
+    """Keep what a build in `folder` printed of the worker kernel, if it compiled it."""
+    kernels = parse_ptxas(lines)
+    if kernels:
+        report = BuildReport(kernels, compile_seconds(folder))
+        (folder / _FILE).write_text(json.dumps(report.to_json(), indent=1) + "\n", encoding="utf-8")
+
+
+def read_report(folder: Path) -> BuildReport | None:
+    """What `save_report` kept in a build folder; None where it kept nothing of the last compilation."""
+    file = folder / _FILE
+    if not file.is_file():
+        return None
+    objects = folder.glob(f"CMakeFiles/*.dir/{_OBJECT}")
+    if any(compiled.stat().st_mtime > file.stat().st_mtime for compiled in objects):
+        return None  # somebody else has compiled since
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    return BuildReport(tuple(KernelReport(**kernel) for kernel in kept["kernels"]), kept["nvcc_seconds"])
+
+
+def compile_seconds(folder: Path) -> float | None:
+    """Seconds that the last compilation of the kernel took, from Ninja's log; None where there is none."""
+    try:
+        log = (folder / ".ninja_log").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    seconds = None
+    for line in log.splitlines():
+        fields = line.split(
+            "\t"
+        )  # start and end in milliseconds, time of change, output, hash of the command
+        if len(fields) == 5 and fields[3].endswith(_OBJECT):
+            seconds = (int(fields[1]) - int(fields[0])) / 1000
+    return seconds
