@@ -72,6 +72,8 @@ def _flow(value: Any, *, flow: bool = True) -> str:
 def _scalar(value: Any, *, flow: bool) -> str:
     if isinstance(value, float):
         return _number(value)
+    if isinstance(value, bool):
+        return str(value).lower()
     if not isinstance(value, str):
         return str(value)
     if re.fullmatch(r"[0-9]+\.\.[0-9]+", value):

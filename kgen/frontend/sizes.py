@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgen.diagnostics import Diagnostic, nearest, one_of
-from kgen.ir.graph import Runtime
+from kgen.ir.graph import AttentionDeal, Runtime, Worker
 from kgen.spec.document import At
 from kgen.spec.expr import Expr, ExprError
 from kgen.spec.models import ModelSpec
@@ -97,4 +97,10 @@ def resolve_runtime(
         error(
             "rows", f"a step of {rows} rows cannot hold a batch of {chosen_batch}", f"at least {chosen_batch}"
         )
-    return Runtime(**chosen), errors
+    runtime = Runtime(
+        **chosen,
+        worker=Worker(written.worker),
+        pipelining=written.pipelining,
+        attention=AttentionDeal(written.attention),
+    )
+    return runtime, errors

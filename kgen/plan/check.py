@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from kgen.ir.graph import Worker
 from kgen.ir.problem import Problem
+from kgen.plan.decoder import find_decoder
 from kgen.plan.plan import START_EVENT, Plan
 
 MAX_COUNTER = 2**32 - 1  # of an event, which only grows within a call
@@ -13,7 +15,7 @@ MAX_COUNTER = 2**32 - 1  # of an event, which only grows within a call
 
 def check_plan(plan: Plan) -> list[str]:
     """Everything that does not fit together in a plan, as sentences; nothing when it can be run."""
-    return [*_check_tasks(plan), *_check_counters(plan), *_check_tensors(plan)]
+    return [*_check_tasks(plan), *_check_counters(plan), *_check_tensors(plan), *_check_worker(plan)]
 
 
 def _check_counters(plan: Plan) -> Iterator[Problem]:
@@ -49,6 +51,14 @@ def _check_tasks(plan: Plan) -> Iterator[str]:
     queued = sum(task.jit for task in tasks)
     if plan.queue_capacity < queued or plan.queue_capacity & (plan.queue_capacity - 1):
         yield f"a queue of {plan.queue_capacity} does not fit {queued} tasks"
+
+
+def _check_worker(plan: Plan) -> Iterator[Problem]:
+    if plan.runtime.worker is Worker.CLUSTER and isinstance(reasons := find_decoder(plan), list):
+        yield Problem(
+            f"runtime.worker: the cluster worker cannot run this model: {'; '.join(reasons)}",
+            setting="worker",
+        )
 
 
 def _check_tensors(plan: Plan) -> Iterator[str]:

@@ -12,6 +12,7 @@ from jinja2 import Environment, StrictUndefined
 
 from kgen import __version__
 from kgen.paths import project_templates
+from kgen.render.decoder import make_decoder
 from kgen.render.model_json import make_model_json
 from kgen.render.tables import make_tables
 from kgen.render.variants import headers, make_variants
@@ -39,6 +40,7 @@ def render_project(compilation: Compilation) -> dict[str, str]:
         "tables": make_tables(plan),
         "variants": make_variants(plan),
         "task_headers": headers(plan),
+        "decoder": make_decoder(plan),
         "model": make_model_json(plan),
     }
     environment = Environment(

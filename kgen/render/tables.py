@@ -33,7 +33,7 @@ def make_tables(plan: Plan) -> Tables:
     )
 
 
-def _aligned(rows: Iterable[tuple[Sequence[str], str]]) -> tuple[str, ...]:
+def aligned(rows: Iterable[tuple[Sequence[str], str]]) -> tuple[str, ...]:
     """`{a, b, c},  // comment` for each (fields, comment), the fields padded to their column's width."""
     listed = list(rows)
     if not listed:
@@ -72,7 +72,7 @@ def _tensor_lines(plan: Plan) -> tuple[str, ...]:
         fields = (f"Space::{tensor.space.value}", *map(str, numbers))
         return fields, f"{index} {tensor.name}: {tensor.dtype.value} [{shape}]"
 
-    return _aligned(row(i, t) for i, t in enumerate(plan.tensors))
+    return aligned(row(i, t) for i, t in enumerate(plan.tensors))
 
 
 def _op_lines(plan: Plan) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ def _op_lines(plan: Plan) -> tuple[str, ...]:
         names = ", ".join(plan.tensors[i].name for i in op.operands)
         return (str(op.variant), str(op.layer), slots), f"{index} {op.name}" + (f"({names})" if names else "")
 
-    return _aligned(row(i, op) for i, op in enumerate(plan.ops))
+    return aligned(row(i, op) for i, op in enumerate(plan.ops))
 
 
 def _run_lines(plan: Plan) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def _run_lines(plan: Plan) -> tuple[str, ...]:
         fields = (str(run.op), launch, *map(str, numbers), *map(str, events))
         rows.append((fields, f"{_span(first, run.count)} {plan.ops[run.op].name}"))
         first += run.count
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def _event_lines(plan: Plan) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ def _event_lines(plan: Plan) -> tuple[str, ...]:
         if index == START_EVENT:
             comment += " at the start of a step"
         rows.append(((str(event.threshold), str(event.first), str(event.count)), comment))
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def _span(first: int, count: int) -> str:

@@ -11,7 +11,9 @@ from rich.table import Table
 
 from kgen.ir.graph import Runtime
 from kgen.passes.pipeline import Compilation, PassStats
+from kgen.report.sizes import size_text
 from kgen.report.tiling import Tiling, tilings
+from kgen.report.workers import Workers, choose_worker
 from kgen.tgraph.tgraph import START_EVENT, TGraph
 
 TASK_BYTES = 24  # sizeof(mpk::Task)
@@ -39,6 +41,7 @@ class ExplainReport:
     bytes_after: int
     passes: tuple[PassStats, ...]
     tilings: tuple[Tiling, ...]
+    workers: Workers
 
     @property
     def tasks_per_operator(self) -> float:
@@ -58,10 +61,11 @@ class ExplainReport:
             "bytes_after": self.bytes_after,
             "passes": [{"name": p.name, "seconds": p.seconds, **p.counts} for p in self.passes],
             "runtime": asdict(self.runtime),
+            "worker": self.workers.to_json(),
         }
 
     def to_table(self) -> RenderableType:
-        """A table of the passes and one of the task grids."""
+        """A table of the passes, one of the task grids, and what each worker's step waits for."""
         sizes = asdict(self.runtime)
         named = ", ".join(f"{name} {sizes[name]:,}" for name in ("batch", "context", "rows", "workers"))
         passes = Table(title=f"{self.name}: {named}", title_justify="left")
@@ -76,8 +80,8 @@ class ExplainReport:
         grids.add_column("one task")
         grids.add_column("bytes of all tasks, at most", justify="right")
         for t in self.tilings:
-            grids.add_row(t.label, f"{t.operators:,}", f"{t.tasks:,}", t.piece, _size(t.bytes))
-        return Group(passes, grids)
+            grids.add_row(t.label, f"{t.operators:,}", f"{t.tasks:,}", t.piece, size_text(t.bytes))
+        return Group(passes, grids, "", self.workers.to_table())
 
     def _result(self, stage: PassStats) -> str:
         c = stage.counts
@@ -101,11 +105,11 @@ class ExplainReport:
             **c,
             "per_operator": self.tasks_per_operator,
             "fused": self.pairs / max(c.get("after_predecessor_fusion", 1), 1),
-            "before": _size(self.bytes_after),
-            "after": _size(self.bytes_before),
+            "before": size_text(self.bytes_after),
+            "after": size_text(self.bytes_before),
             "ratio": ratio,
-            "weights": _size(c.get("weight_bytes", 0)),
-            "arena": _size(c.get("arena_bytes", 0)),
+            "weights": size_text(c.get("weight_bytes", 0)),
+            "arena": size_text(c.get("arena_bytes", 0)),
         }
         return text[stage.name].format(**values)
 
@@ -126,6 +130,7 @@ def explain(compilation: Compilation) -> ExplainReport:
         bytes_after=TASK_BYTES * len(tgraph.tasks) + EVENT_BYTES * len(tgraph.events),
         passes=compilation.stages,
         tilings=tuple(tilings(compilation)),
+        workers=choose_worker(compilation),
     )
 
 
@@ -135,10 +140,3 @@ def list_bytes(tgraph: TGraph) -> int:
         len(e.producers) * len(e.consumers) for i, e in enumerate(tgraph.events) if i != START_EVENT
     )
     return TASK_BYTES * len(tgraph.tasks) + TASK_NUMBER_BYTES * released
-
-
-def _size(count: int) -> str:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count} B"

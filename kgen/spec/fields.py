@@ -130,6 +130,12 @@ def _positive(value: object) -> float:
     return float(value)
 
 
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise fault(f"this is {describe(value)}", expected="true or false")
+    return value
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise fault(f"this is {describe(value) if value != '' else 'empty'}", expected="text")
@@ -174,6 +180,7 @@ Name = Annotated[str, *_AS_NAME]
 OptionalName = Annotated[str | None, *_AS_NAME]
 Count = Annotated[int, *_AS_COUNT]
 OptionalCount = Annotated[int | None, *_AS_COUNT]
+Flag = Annotated[bool, PlainValidator(_flag), _schema(type="boolean")]
 Positive = Annotated[float, *_AS_POSITIVE]
 OptionalPositive = Annotated[float | None, *_AS_POSITIVE]
 Size = Annotated[Expr, *_AS_SIZE]

@@ -10,6 +10,7 @@ from kgen.diagnostics import Span, nearest
 from kgen.spec.document import At, Document
 from kgen.spec.fields import (
     Count,
+    Flag,
     ModelName,
     Name,
     OptionalCount,
@@ -57,6 +58,22 @@ class RuntimeSpec(Node):
     )
     workers: OptionalCount = Field(
         default=None, description="SMs that the tasks are laid out for; 132 when left out."
+    )
+    worker: Literal["auto", "cluster", "general"] = Field(
+        default="auto",
+        description="What runs the model on a Hopper GPU: the cluster worker, which takes decoders of equal "
+        "layers (`kgen explain` says whether this is one), or the general worker, which takes any graph and "
+        "runs on every other target too; auto is cluster where it can.",
+    )
+    pipelining: Flag = Field(
+        default=True,
+        description="Whether the loader of the cluster worker runs ahead of the task that its SM works on; "
+        "false is for measuring what that gives.",
+    )
+    attention: Literal["auto", "aot", "jit"] = Field(
+        default="auto",
+        description="How the cluster worker deals a step's attention to SMs: aot by position in the batch, "
+        "jit by the lengths at run time; auto is jit.",
     )
 
 

@@ -41,7 +41,8 @@ def test_explain_names_the_sizes_that_it_was_asked_for() -> None:
     more = ("--batch", "2", "--workers", "8")
     assert "tiny: batch 2, context 96, rows 16, workers 8" in kgen("explain", "tiny", *more).stdout
     runtime = json.loads(kgen("explain", "tiny", "--json", *more).stdout)["runtime"]
-    assert runtime == {"batch": 2, "context": 96, "kv_page": 16, "rows": 16, "workers": 8}
+    sizes = {"batch": 2, "context": 96, "kv_page": 16, "rows": 16, "workers": 8}
+    assert runtime == sizes | {"worker": "auto", "pipelining": True, "attention": "auto"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from kgen.frontend.build import build_graph
 from kgen.ir.attention import Attention, Rope
 from kgen.ir.elementwise import Add, SiluMul
 from kgen.ir.embedding import Embedding
-from kgen.ir.graph import Runtime
+from kgen.ir.graph import AttentionDeal, Runtime, Worker
 from kgen.ir.linear import Linear, Logits, SwiGlu
 from kgen.ir.rmsnorm import RmsNorm
 from kgen.ir.sample import Advance, Sample
@@ -199,7 +199,17 @@ def test_shipped_specs_have_the_published_number_of_parameters(name: str) -> Non
 
 
 def test_every_shipped_spec_is_known_here() -> None:
-    assert {path.stem for path in SPECS} == {*PARAMETERS, "tiny"}
+    assert {path.stem for path in SPECS} == {*PARAMETERS, "tiny", "tiny-decoder"}
+
+
+def test_how_a_model_runs_is_the_choice_of_the_spec() -> None:
+    text = BASE.replace("kv_page: 16", "kv_page: 16, worker: general, pipelining: false, attention: aot")
+    runtime = build_graph(parse_spec(text)).runtime
+    assert (runtime.worker, runtime.pipelining, runtime.attention) == (
+        Worker.GENERAL,
+        False,
+        AttentionDeal.AOT,
+    )
 
 
 def test_dims_may_follow_each_other_in_a_long_chain() -> None:

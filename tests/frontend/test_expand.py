@@ -30,6 +30,9 @@ runtime:
   kv_page: 16
   rows: 16
   workers: 132
+  worker: auto
+  pipelining: true
+  attention: auto
 
 tensors:
   embed: {shape: [vocab, hidden], dtype: bf16, source: embed}
@@ -114,3 +117,10 @@ def test_a_config_is_written_out() -> None:
     assert "from" not in text
     assert "      - {op: linear, in: [h, wqkv, bqkv], out: qkv}\n" in text
     assert build_graph(parse_spec(text)) == build_graph(spec)
+
+
+def test_how_a_model_runs_stays_as_it_was_written() -> None:
+    text = BASE.replace("kv_page: 16", "kv_page: 16, worker: general, pipelining: false, attention: aot")
+    expanded = expand_text(parse_spec(text))
+    assert "\n  worker: general\n  pipelining: false\n  attention: aot\n" in expanded
+    assert build_graph(parse_spec(expanded)).runtime == build_graph(parse_spec(text)).runtime

@@ -13,6 +13,7 @@ from kgen.frontend.locate import located
 from kgen.frontend.names import place_of
 from kgen.ir.problem import Problem
 from kgen.passes.pipeline import CompileError, compile_graph
+from kgen.paths import shipped_spec
 from kgen.spec.load import parse_spec
 from tests.spec.edited import BASE, Marked, assert_only
 
@@ -124,3 +125,25 @@ def test_operators_of_a_config_are_at_the_config() -> None:
     (found,) = refused(f"{head}from:\n  hf_config: {json.dumps(config)}\n")
     assert found.message == "layers.0.swiglu: 70313 tasks, but an operator has at most 16384"
     assert str(found.span) == "spec.yaml:6:14"
+
+
+def test_a_cluster_worker_that_cannot_run_the_model_is_refused_where_it_is_asked_for() -> None:
+    marked = Marked(BASE.replace("kv_page: 16", "kv_page: 16, worker: «cluster»"))
+    words = (
+        "runtime.worker: the cluster worker cannot run this model: "
+        "operator `layers.1.wqkv` is linear, where a decoder has its gate and up projection (swiglu)"
+    )
+    assert_only(refused(marked.text), marked, words)
+
+
+def test_every_reason_against_the_cluster_worker_is_told() -> None:
+    path = shipped_spec("tiny")
+    assert path is not None
+    text = path.read_text().replace("kv_page: 16", "kv_page: 16\n  worker: «cluster»")
+    marked = Marked(text)
+    words = (
+        "runtime.worker: the cluster worker cannot run this model: hidden is 72, not a multiple of 256; "
+        "ffn is 200, not a multiple of 32; vocab is 331, not a multiple of 16; head is 24, not 64 or 128; "
+        "there are 2 KV heads, not 8"
+    )
+    assert_only(refused(marked.text), marked, words)

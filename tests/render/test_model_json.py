@@ -7,7 +7,8 @@ from kgen.render.project import render_project
 def test_packing_needs_nothing_but_model_json(hand_made: Any) -> None:
     model = json.loads(render_project(hand_made)["model.json"])
     assert (model["format"], model["name"], model["digest"]) == (1, "hand", "00ff" * 16)
-    assert model["runtime"] == {"batch": 2, "context": 16, "kv_page": 8, "rows": 4, "workers": 4}
+    sizes = {"batch": 2, "context": 16, "kv_page": 8, "rows": 4, "workers": 4}
+    assert model["runtime"] == sizes | {"worker": "auto", "pipelining": True, "attention": "auto"}
     assert model["dims"] == {"hidden": 8, "vocab": 10}
     assert (model["vocab"], model["weight_bytes"]) == (10, 2304)
     assert model["tensors"][1] == {

@@ -100,7 +100,7 @@ def unformatted(tree: dict[str, str], folder: Path) -> str:
     return subprocess.run(command, cwd=folder / "out", capture_output=True, text=True, check=True).stderr
 
 
-@pytest.mark.parametrize("spec", ["tiny", "qwen3-0.6b"])
+@pytest.mark.parametrize("spec", ["tiny", "tiny-decoder", "qwen3-0.6b"])
 def test_the_same_spec_gives_the_same_bytes(spec: str, tmp_path: Path) -> None:
     """In processes that order sets differently, in different folders."""
     kgen = Path(sys.executable).parent / "kgen"

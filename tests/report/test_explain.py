@@ -14,7 +14,7 @@ from tests.passes.dags import events
 
 KEYS = [
     *("operators", "tasks", "tasks_per_operator", "pairs", "events", "empty_tasks"),
-    *("bytes_before", "bytes_after", "passes", "runtime"),
+    *("bytes_before", "bytes_after", "passes", "runtime", "worker"),
 ]
 
 
@@ -32,7 +32,9 @@ def test_json_has_the_agreed_keys_and_the_figures_of_the_plan(tiny: Compilation)
     assert report["tasks_per_operator"] == 78 / 19
     assert report["events"] == len(plan.events)
     assert report["empty_tasks"] == 0
-    assert report["runtime"] == {"batch": 2, "context": 48, "kv_page": 4, "rows": 5, "workers": 3}
+    sizes = {"batch": 2, "context": 48, "kv_page": 4, "rows": 5, "workers": 3}
+    assert report["runtime"] == sizes | {"worker": "auto", "pipelining": True, "attention": "auto"}
+    assert report["worker"]["on_hopper"] == "general"
     assert report["bytes_after"] == 24 * len(plan.tasks()) + 12 * len(plan.events)
     assert [p["name"] for p in report["passes"]] == [stage.name for stage in tiny.stages]
     fusion = next(p for p in report["passes"] if p["name"] == "fuse_events")

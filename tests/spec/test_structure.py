@@ -217,6 +217,26 @@ CASES = {
         "kv_page: «0»",
         "0 is out of range | a whole number from 1 to 2147483647",
     ),
+    "unknown worker": (
+        "kv_page: 16",
+        "kv_page: 16, worker: «clusters»",
+        "'worker' is the text 'clusters' | auto, cluster or general | cluster",
+    ),
+    "attention is nothing": (
+        "kv_page: 16",
+        "kv_page: 16, «attention»: ",
+        "'attention' is nothing | auto, aot or jit",
+    ),
+    "pipelining is text": (
+        "kv_page: 16",
+        "kv_page: 16, pipelining: «on»",
+        "'pipelining' is the text 'on' | true or false",
+    ),
+    "pipelining is a number": (
+        "kv_page: 16",
+        "kv_page: 16, pipelining: «1»",
+        "'pipelining' is the number 1 | true or false",
+    ),
     "empty do": (
         "    do:\n      - {op: rmsnorm, in: [x, norm], eps: 1e-5, out: h}\n"
         "      - {op: linear, in: [h, wqkv], out: qkv}\n"
@@ -287,5 +307,6 @@ def test_defaults_and_values() -> None:
     assert (spec.kgen, spec.kind, spec.name) == (1, "model", "small")
     assert str(spec.runtime.batch) == "1..4"
     assert (spec.runtime.kv_page, spec.runtime.rows, spec.runtime.workers) == (16, None, None)
+    assert (spec.runtime.worker, spec.runtime.pipelining, spec.runtime.attention) == ("auto", True, "auto")
     assert spec.tensors["norm"].source == ("norm.{i}",)
     assert spec.tensors["wqkv"].shape[0].evaluate({"heads": 4, "kv_heads": 2, "head": 16}) == 128

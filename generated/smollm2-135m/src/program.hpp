@@ -121,6 +121,10 @@ struct Advance9 {
 };
 
 struct Program {
+    // None: this is not a model for the cluster worker (hidden is 576, not a multiple of 256, and 1 more
+    // reasons).
+    using Decoder = void;
+
     static constexpr std::uint32_t scratch_bytes = pk::max_of({
         mpk::tasks::Embedding<Embedding0>::scratch_bytes,
         mpk::tasks::RmsNorm<RmsNorm1>::scratch_bytes,

@@ -7,9 +7,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "mpk/engine/call_state.hpp"
+#include "mpk/engine/cluster_runner.hpp"
 #include "mpk/engine/cuda_memory.hpp"
 #include "mpk/engine/error.hpp"
 #include "mpk/engine/results.hpp"
@@ -33,9 +36,9 @@ public:
     using Scope = CudaScope;
     static constexpr bool is_cuda = true;
 
-    // The device is the current one. workers 0: one per SM.
+    // The device is the current one. workers 0: as many as are fastest.
     CudaBackend(std::int32_t device, std::uint32_t workers)
-        : device_(device), report_(sizeof(Report), "a report") {
+        : device_(device), fastest_(workers == 0), report_(sizeof(Report), "a report") {
         const std::uint32_t most = co_resident_workers();
         workers_ = workers == 0 ? std::min(most, attribute(cudaDevAttrMultiProcessorCount)) : workers;
         if (workers_ > most) {
@@ -91,6 +94,22 @@ public:
         return weights.data();
     }
 
+    // Called once the machine has all its tables: decides which worker runs, and returns how many blocks it has.
+    template <class Tables>
+    std::uint32_t prepare(const Plan& plan, Machine& machine, const Tables& tables) {
+        if constexpr (!std::is_void_v<typename Program::Decoder>) {
+            const std::uint32_t clusters = fastest_ ? Clusters::clusters_that_fit(device_) : 0;
+            if (clusters != 0) {
+                clusters_.emplace(*this, plan, clusters,
+                                  [&](std::uint32_t i) { return tables.tensor(i); });
+                machine.rows = std::min(machine.rows, Clusters::most_rows);
+                return clusters_->blocks();
+            }
+        }
+        return workers_;
+    }
+    cudaStream_t copy_stream() const { return copies_.get(); }
+
     // Whether what is enqueued on `stream` becomes part of a graph.
     bool captures(void* stream) const {
         cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -118,10 +137,7 @@ public:
         cuda_check(cudaMemcpyAsync(live.counters, image, bytes, cudaMemcpyHostToDevice, s), "copy a request");
         cuda_check(cudaMemsetAsync(machine.output.count, 0, results_progress_bytes(machine.batch), s),
                    "clear results");
-        void* arguments[] = {&machine};
-        const cudaError_t launched =
-            cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(run_workers<Program>), dim3(workers_),
-                                        dim3(worker_threads), arguments, Program::scratch_bytes, s);
+        const cudaError_t launched = launch_kernels(machine, s);
         // The copies above read staging memory that the next call writes.
         if (launched != cudaSuccess && !captured) (void)cudaStreamSynchronize(s);
         cuda_check(launched, "launch the kernel");
@@ -144,6 +160,15 @@ public:
     Report report(const CallState&) const { return *static_cast<const Report*>(report_.data()); }
 
 private:
+    using Clusters = ClusterRunnerOf<Program>;
+
+    cudaError_t launch_kernels(Machine& machine, cudaStream_t stream) const {
+        if (clusters_) return clusters_->launch(machine, stream);
+        void* arguments[] = {&machine};
+        return cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(run_workers<Program>), dim3(workers_),
+                                           dim3(worker_threads), arguments, Program::scratch_bytes, stream);
+    }
+
     std::uint32_t attribute(cudaDeviceAttr which) const {
         int value = 0;
         cuda_check(cudaDeviceGetAttribute(&value, which, device_), "read a device attribute");
@@ -185,7 +210,9 @@ private:
     }
 
     std::int32_t device_;
+    bool fastest_;  // no number of workers was asked for
     std::uint32_t workers_ = 0;
+    std::optional<Clusters> clusters_;
     CudaStream copies_;  // of tables, weights and results
     CudaEvent done_;     // the end of the last call
     PinnedBuffer report_;

@@ -85,7 +85,7 @@ public:
         info.vocab = plan_.vocab;
         info.rows = plan_.rows;
         info.kv_page = plan_.kv_page;
-        info.workers = backend_.workers();
+        info.workers = machine_.workers;
         info.cuda = Device::is_cuda ? 1 : 0;
         info.weight_bytes = plan_.weight_bytes;
         info.workspace_bytes = plan_.arena_bytes + live_.bytes + tables_.bytes() + results_bytes(plan_);
@@ -227,12 +227,12 @@ public:
         machine_.kv.pages_per_sequence = pages_per_sequence(plan);
         machine_.timeout_ns =
             std::uint64_t{1000000} * (options.timeout_ms == 0 ? default_timeout_ms : options.timeout_ms);
-        machine_.workers = backend_.workers();
         machine_.batch = plan.batch;
         machine_.context = plan.context;
         machine_.rows = plan.rows;
         machine_.tokens = plan.tokens;
         machine_.sampled = plan.sampled;
+        machine_.workers = backend_.prepare(plan, machine_, tables_);
     }
 
 protected:

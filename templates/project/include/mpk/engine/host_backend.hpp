@@ -86,6 +86,10 @@ public:
 
     std::int32_t device() const { return -1; }
     std::uint32_t workers() const { return workers_; }
+    template <class Tables>
+    std::uint32_t prepare(const Plan&, Machine&, const Tables&) const {
+        return workers_;
+    }
 
     Buffer allocate(std::size_t bytes, const char* purpose) const { return Buffer(bytes, purpose); }
     OutputBuffer allocate_output(std::size_t bytes) const { return OutputBuffer(bytes, "results"); }

@@ -15,8 +15,9 @@ inline constexpr std::uint32_t block_threads = warp_lanes * block_warps;
 PK_DEVICE std::uint32_t thread_rank() {
     return threadIdx.x;
 }
+// Barrier 1, as a block may have more warps than those that run tasks.
 PK_DEVICE void sync_block() {
-    __syncthreads();
+    asm volatile("bar.sync 1, %0;" : : "n"(block_threads) : "memory");
 }
 PK_DEVICE void sync_warp() {
     __syncwarp();

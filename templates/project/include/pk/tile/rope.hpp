@@ -47,7 +47,7 @@ template <class V>
 constexpr RopeFrequencies<V::head / 2> rope_frequencies() {
     constexpr double two_pi = 6.283185307179586476925;
     RopeFrequencies<V::head / 2> result{};
-    for (int i = 0; i < V::head / 2; ++i) {
+    for (std::uint32_t i = 0; i < V::head / 2; ++i) {
         double frequency = detail::const_exp(-2.0 * i / V::head * detail::const_log(V::rope_theta));
         if (V::rope_factor != 1) {
             const double wavelength = two_pi / frequency;

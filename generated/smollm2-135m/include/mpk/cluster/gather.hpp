@@ -1,0 +1,161 @@
+// The residual stream: x += partial sums of all clusters, then bf16(x * norm weight) and the squares of x go
+// to the whole cluster. The factor 1 / rms is applied to the products, so nothing waits for all of x.
+//
+// Each member owns a slice of x in every cluster. The partial sums come through global memory: bit 0 of every
+// word says in which use of its buffer it was written, so a reader needs no flag and a writer no fence. (A
+// relaxed 32-bit load sees one store's word or another's; nothing but that word is used.) Bit 0 is cleared
+// before use, so results do not depend on the step. A buffer is written again two layers later, which depends
+// on sums that its readers wrote after they had read it.
+#pragma once
+
+#include "mpk/cluster/block.hpp"
+#include "pk/tile/bf16.hpp"
+
+namespace mpk::cluster {
+
+#if PK_SM90
+
+enum class Source { embedding, output, down };
+
+namespace detail {
+
+PK_DEVICE uint4 load_tagged(const std::uint32_t* p) {
+    uint4 v;
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p)
+                 : "memory");
+    return v;
+}
+
+PK_DEVICE std::uint32_t bf16_pair(float low, float high) {
+    std::uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+PK_DEVICE float4 bf16_to_float4(uint2 v) {
+    return {__uint_as_float(v.x << 16), __uint_as_float(v.x & 0xffff0000u), __uint_as_float(v.y << 16),
+            __uint_as_float(v.y & 0xffff0000u)};
+}
+
+// Words of the sums of one use of the buffer.
+template <class D>
+PK_DEVICE std::uint64_t sums_offset(std::uint32_t turn, std::uint32_t clusters, std::uint32_t cluster,
+                                    std::uint32_t row) {
+    return ((std::uint64_t{turn & 1} * clusters + cluster) * most_rows + row) * D::hidden;
+}
+
+// x += the words of `count` clusters at `p`, in the order of the clusters.
+template <std::uint32_t Most, class B>
+PK_DEVICE void add_sums(B& block, float4& x, const std::uint32_t* p, std::uint32_t count, std::uint32_t tag) {
+    constexpr std::uint64_t step = std::uint64_t{most_rows} * B::D::hidden;
+    uint4 word[Most];
+    const auto all = [&] {
+        std::uint32_t wrong = 0;
+        PK_UNROLL
+        for (std::uint32_t c = 0; c < Most; ++c) word[c] = load_tagged(p + (c < count ? c : 0) * step);
+        PK_UNROLL
+        for (std::uint32_t c = 0; c < Most; ++c) {
+            wrong |= (word[c].x ^ tag) | (word[c].y ^ tag) | (word[c].z ^ tag) | (word[c].w ^ tag);
+        }
+        return (wrong & 1) == 0;
+    };
+    block.patience.until(all, block.op, block.step, 6);
+    PK_UNROLL
+    for (std::uint32_t c = 0; c < Most; ++c) {
+        if (c >= count) continue;
+        x.x += __uint_as_float(word[c].x & ~1u);
+        x.y += __uint_as_float(word[c].y & ~1u);
+        x.z += __uint_as_float(word[c].z & ~1u);
+        x.w += __uint_as_float(word[c].w & ~1u);
+    }
+}
+
+}  // namespace detail
+
+// Updates this member's slice of x. If `send`, all members get normed activations in L::hidden and
+// L::scales; all consumers call and may read them after the next barrier of the block.
+template <class B>
+PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, std::uint32_t turn, bool send) {
+    using D = typename B::D;
+    using L = typename B::L;
+    using S = typename B::S;
+    constexpr std::uint32_t R = B::rows_room, width = 128;  // columns that a warp works on
+    constexpr std::uint32_t pieces = (S::slice + width - 1) / width;
+    const std::uint32_t rows = block.rows(), lane = block.lane(), first = block.member() * S::slice;
+    if (send) block.expect(Exchange::hidden, rows * (D::hidden * 2 + members * 4));
+    auto* residual = block.template at<float>(L::residual);
+    auto* piece_squares = block.template at<float>(L::piece_squares);
+
+    _Pragma("unroll 1") for (std::uint32_t u = block.warp(); u < rows * pieces; u += consumer_warps) {
+        const std::uint32_t row = u / pieces, begin = u % pieces * width, column = begin + lane * 4;
+        const bool mine = S::slice % width == 0 || column < S::slice;
+        float4 x = {}, weight = {};
+        if (mine) {
+            weight = detail::bf16_to_float4(*reinterpret_cast<const uint2*>(weights + first + column));
+            if (source == Source::embedding) {
+                const std::int32_t token = block.board().token[row];
+                x = detail::bf16_to_float4(*reinterpret_cast<const uint2*>(
+                    block.setup.embedding + std::uint64_t(token) * D::hidden + first + column));
+            } else {
+                x = *reinterpret_cast<const float4*>(&residual[row * S::slice + column]);
+                const std::uint32_t clusters = block.setup.clusters;
+                const std::uint64_t at = detail::sums_offset<D>(turn, clusters, 0, row) + first + column;
+                if (source == Source::output) {
+                    detail::add_sums<S::groups>(block, x, block.setup.output_sums + at, S::groups,
+                                                turn >> 1 & 1);
+                } else {
+                    detail::add_sums<most_clusters>(block, x, block.setup.down_sums + at, clusters,
+                                                    turn >> 1 & 1);
+                }
+            }
+            *reinterpret_cast<float4*>(&residual[row * S::slice + column]) = x;
+        }
+        if (!send) continue;
+        // Through shared memory, so that each store to a peer carries 16 bytes.
+        unsigned char* stage = block.template at<unsigned char>(L::stage + block.warp() * 256);
+        __syncwarp();
+        *reinterpret_cast<uint2*>(stage + lane * 8) = {detail::bf16_pair(x.x * weight.x, x.y * weight.y),
+                                                       detail::bf16_pair(x.z * weight.z, x.w * weight.w)};
+        __syncwarp();
+        const std::uint32_t left = S::slice - begin, sends = (left < width ? left : width) / 8;
+        for (std::uint32_t piece = lane / members; piece < sends; piece += 32 / members) {
+            const std::uint32_t at = first + begin + piece * 8;
+            block.send(Exchange::hidden, L::hidden + at / chunk * (R * 64) + row * 64 + at % chunk * 2,
+                       *reinterpret_cast<const uint4*>(stage + piece * 16));
+        }
+        const float squares = pk::warp_sum(x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w);
+        if constexpr (pieces == 1) {
+            if (lane < members) {
+                block.send(Exchange::hidden, L::squares + (block.member() * R + row) * 4,
+                           __float_as_uint(squares));
+            }
+        } else if (lane == 0) {
+            piece_squares[u] = squares;
+        }
+    }
+    if (!send) return;
+    if constexpr (pieces > 1) {
+        block.sync();
+        if (block.thread() < rows * members) {
+            const std::uint32_t row = block.thread() / members;
+            float squares = 0;
+            for (std::uint32_t p = 0; p < pieces; ++p) squares += piece_squares[row * pieces + p];
+            block.send(Exchange::hidden, L::squares + (block.member() * R + row) * 4,
+                       __float_as_uint(squares));
+        }
+    }
+    block.wait(Exchange::hidden);
+    if (block.thread() < rows) {
+        const auto* squares = block.template at<const float>(L::squares);
+        float total = 0;
+        for (std::uint32_t d = 0; d < members; ++d) total += squares[d * R + block.thread()];
+        block.template at<float>(L::scales)[block.thread()] =
+            1.0f / sqrtf(total / D::hidden + static_cast<float>(D::eps));
+    }
+}
+
+#endif
+
+}  // namespace mpk::cluster

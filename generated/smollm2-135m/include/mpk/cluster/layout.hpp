@@ -1,0 +1,102 @@
+// Shared memory of a block: what is exchanged inside the cluster, what a step needs, and the ring of pages.
+#pragma once
+
+#include "mpk/cluster/setup.hpp"
+#include "mpk/cluster/shares.hpp"
+#include "mpk/machine.hpp"
+
+namespace mpk::cluster {
+
+inline constexpr std::uint32_t consumer_warps = 8;
+inline constexpr std::uint32_t consumers = consumer_warps * 32;
+inline constexpr std::uint32_t block_size = consumers + 128;  // and a warpgroup of which one thread loads
+inline constexpr std::uint32_t most_pages = 8;
+inline constexpr std::uint32_t most_rows = 16;
+
+// Barriers that peers complete, by what they bring.
+enum class Exchange : std::uint32_t { hidden, qkv, attention, ffn, partial };
+
+// The step as a block sees it, copied when the step begins.
+struct StepBoard {
+    std::uint32_t rows;      // 0: the call is over, or goes on in a kernel for fewer rows
+    std::uint32_t samplers;  // sequences that sample
+    std::uint32_t sequence[most_rows], position[most_rows];
+    std::uint32_t first[most_rows];  // position of the first row of the same sequence
+    std::int32_t token[most_rows];
+    std::int32_t sampler[most_rows];  // sequence that samples from the row, -1 for none
+};
+
+struct Control {
+    std::uint64_t full[most_pages], empty[most_pages];
+    std::uint64_t exchange[5];
+    std::uint32_t started;  // streams that the consumers have begun, for a loader that does not run ahead
+    std::uint32_t leaving;  // set when the consumers have left
+    StepBoard step, loader_step;
+};
+static_assert(sizeof(Control) <= 1024);
+
+constexpr std::uint32_t aligned(std::uint32_t bytes) {
+    return (bytes + 127) / 128 * 128;
+}
+
+// R: the rows that there is room for (1, 8 or 16). All offsets in bytes.
+//   activations [chunk][R][32] bf16: rows of one chunk are neighbours, so that a warp reads them at once
+template <class D, std::uint32_t R>
+struct Layout {
+    using S = Shares<D>;
+    // Sums of a band: [warp][row][64 + 4], the gap against bank conflicts.
+    static constexpr std::uint32_t sum_stride = band * tile + 4;
+    static constexpr std::uint32_t sum_bytes = consumer_warps * R * sum_stride * 4;
+    static constexpr std::uint32_t sum_slots = R == 1 ? 7 : 1;
+    // One partial result of attention: [head][channels, maximum, sum, gap] f32.
+    static constexpr std::uint32_t partial_stride = D::head + 4;
+    static constexpr std::uint32_t partial_bytes = S::group_heads * partial_stride * 4;
+
+    // What attention needs between its input and its output. With several rows it lies where L::hidden does:
+    // whoever sends the one has seen that all members are done with the other. (A batch of one does not wait
+    // for an owner's answer, so there a member may still fold when the next activations come.)
+    static constexpr std::uint32_t query_bytes = aligned(16 * D::head * 2);        // [16][head] bf16, swizzled
+    static constexpr std::uint32_t fresh_bytes = aligned(R * 2 * D::head * 2);     // [R][k, v][head] bf16
+    static constexpr std::uint32_t warps_bytes = aligned(consumer_warps * partial_bytes);
+    static constexpr std::uint32_t spans_bytes = aligned(members * partial_bytes);
+    static constexpr std::uint32_t attention_bytes =
+        query_bytes + fresh_bytes + warps_bytes + spans_bytes * (R == 1 ? 1 : 2);
+    static constexpr std::uint32_t hidden_bytes = aligned(D::hidden * R * 2);
+    static constexpr std::uint32_t qkv_bytes = aligned(R * S::qkv_rows * 4), ffn_bytes = aligned(S::most_ffn_chunks() * chunk * R * 2);
+    static constexpr std::uint32_t attended_bytes = aligned(S::output_cols * R * 2);
+
+    static constexpr std::uint32_t control = 0;
+    static constexpr std::uint32_t ffn_share = 1024;                              // [layers] FfnShare
+    static constexpr std::uint32_t weights = ffn_share + aligned(D::layers * 4);  // [layers] LayerWeights
+    static constexpr std::uint32_t hidden = weights + aligned(D::layers * sizeof(LayerWeights));  // activations
+    static constexpr std::uint32_t query = R == 1 ? hidden + hidden_bytes : hidden;
+    static constexpr std::uint32_t fresh = query + query_bytes;
+    static constexpr std::uint32_t warp_partials = fresh + fresh_bytes;
+    static constexpr std::uint32_t partials = warp_partials + warps_bytes;      // spans of this member's rows
+    static constexpr std::uint32_t own_partials = partials + (R == 1 ? 0 : spans_bytes);
+    static constexpr std::uint32_t attention_end = query + attention_bytes;
+    // The group's queries, keys and values [R][qkv_rows] f32 and its result, activations; and where the former
+    // are dead, the FFN's activations.
+    static constexpr std::uint32_t qkv =
+        hidden + hidden_bytes > attention_end ? hidden + hidden_bytes : attention_end;
+    static constexpr std::uint32_t attended = qkv + qkv_bytes;
+    static constexpr std::uint32_t ffn = qkv;
+    static constexpr std::uint32_t sums =
+        qkv + (qkv_bytes + attended_bytes > ffn_bytes ? qkv_bytes + attended_bytes : ffn_bytes);
+    static constexpr std::uint32_t residual = sums + aligned(sum_bytes * sum_slots);  // [R][slice] f32
+    static constexpr std::uint32_t squares = residual + aligned(R * S::slice * 4);    // [members][R] f32
+    static constexpr std::uint32_t piece_squares = squares + aligned(members * R * 4);
+    static constexpr std::uint32_t scales = piece_squares + aligned(R * (S::slice / 128 + 1) * 4);  // [R] f32
+    static constexpr std::uint32_t angles = scales + 128;                             // [R][head / 2] cos, sin
+    static constexpr std::uint32_t head_norms = angles + aligned(R * D::head * 4);    // [q, k][head] bf16
+    static constexpr std::uint32_t stage = head_norms + aligned(2 * D::head * 2);     // [warp][128] bf16
+    static constexpr std::uint32_t end = stage + consumer_warps * 256;
+    static constexpr std::uint32_t ring = (end + 1023) / 1024 * 1024;
+
+    static constexpr std::uint32_t room = 232448 - 1024;  // of a block on sm_90
+    static constexpr std::uint32_t fit = room > ring ? (room - ring) / page_bytes : 0;
+    static constexpr std::uint32_t pages = fit < most_pages ? fit : most_pages;
+    static constexpr std::uint32_t bytes = ring + pages * page_bytes;
+};
+
+}  // namespace mpk::cluster

@@ -1,0 +1,196 @@
+// The thread that fills the ring: a block's tape, and the keys and values of its spans where attention comes.
+// It runs ahead of the consumers as far as there are free pages, across tasks, layers and steps, and waits
+// for a dependency only once a step: which rows it has, before the first keys.
+//
+// No more than `window` pages are under way at a time: memory delivers no faster with more, and all other
+// traffic of the SM (partial sums, flags) would queue behind them.
+#pragma once
+
+#include "mpk/cluster/attention.hpp"
+#include "mpk/cluster/finish.hpp"
+#include "pk/ptx/bulk_copy.hpp"
+
+namespace mpk::cluster {
+
+#if PK_SM90
+
+template <class D, std::uint32_t R>
+class Loader {
+    using L = Layout<D, R>;
+    using S = Shares<D>;
+    static constexpr std::uint32_t window = L::pages > 3 ? 3 : L::pages > 1 ? L::pages - 1 : 1;
+
+public:
+    PK_DEVICE Loader(const Machine& m, const Setup& setup, unsigned char* memory)
+        : m_(m),
+          launch_(setup),
+          memory_(memory),
+          control_(*reinterpret_cast<Control*>(memory + L::control)),
+          patience_(m),
+          track_(m, blockIdx.x, loader_track, true),
+          policy_(pk::ptx::policy_evict_first()) {}
+
+    // One thread calls. `first` is the first step of this kernel. Returns when the call is over.
+    PK_DEVICE void run(std::uint32_t first) {
+        const std::uint8_t* tape = launch_.tape + launch_.tape_begin[blockIdx.x];
+        for (step_ = first;; ++step_) {
+            at_ = tape;
+            _Pragma("unroll 1") for (std::uint32_t layer = 0; layer < D::layers; ++layer) {
+                stream(Stream::qkv, layer);
+                if (layer == 0 && !read_step()) return drain();
+                if (blockIdx.x / members < S::groups) load_keys(layer);
+                stream(Stream::output, layer);
+                stream(Stream::gate_up, layer);
+                stream(Stream::down, layer);
+                if (left_) return drain();
+            }
+            if (control_.loader_step.samplers != 0) stream(Stream::logits, D::layers);
+        }
+    }
+
+private:
+    // Waits for a free page and for one of those under way; then `bytes` are expected in it.
+    PK_DEVICE std::uint64_t* next_page(std::uint32_t bytes) {
+        if (issued_ - arrived_ == window) {
+            wait(&control_.full[oldest_], oldest_parity_);
+            ++arrived_;
+            if (++oldest_ == L::pages) {
+                oldest_ = 0;
+                oldest_parity_ ^= 1;
+            }
+        }
+        wait(&control_.empty[page_], parity_ ^ 1);
+        if (left_) return nullptr;
+        ++issued_;
+        pk::ptx::mbarrier_arrive_expect_tx(&control_.full[page_], bytes);
+        return &control_.full[page_];
+    }
+    PK_DEVICE unsigned char* page() const { return memory_ + L::ring + page_ * page_bytes; }
+    PK_DEVICE void advance() {
+        if (++page_ == L::pages) {
+            page_ = 0;
+            parity_ ^= 1;
+        }
+    }
+
+    // The consumers may leave while it waits: they never take what it loaded for a step that does not come.
+    PK_DEVICE void wait(std::uint64_t* barrier, std::uint32_t parity) {
+        const auto* leaving = const_cast<const volatile std::uint32_t*>(&control_.leaving);
+        while (!left_ && !pk::ptx::mbarrier_try_wait(barrier, parity)) left_ = *leaving != 0;
+    }
+
+    PK_DEVICE void stream(Stream which, std::uint32_t layer) {
+        const FfnShare ffn = layer < D::layers ? reinterpret_cast<const FfnShare*>(memory_ + L::ffn_share)[layer] : FfnShare{};
+        const Tiles tiles = S::tiles(which, blockIdx.x, gridDim.x, layer, ffn);
+        const bool of_group = which == Stream::qkv || which == Stream::output;
+        if (of_group && blockIdx.x / members >= S::groups) return;
+        follow();
+        _Pragma("unroll 1") for (std::uint32_t t = tiles.tiles.begin; t < tiles.tiles.end && !left_; t += band) {
+            const std::uint32_t count = tiles.tiles.end - t < band ? tiles.tiles.end - t : band;
+            const std::uint32_t most = page_chunks(count) * count * tile_bytes;
+            _Pragma("unroll 1") for (std::uint32_t left = tiles.chunks * count * tile_bytes; left > 0;) {
+                const std::uint32_t bytes = left < most ? left : most;
+                const TimelineTrack::Time begin = track_.now();
+                std::uint64_t* barrier = next_page(bytes);
+                if (barrier == nullptr) return;
+                pk::ptx::bulk_load(page(), at_, bytes, barrier, policy_);
+                track_.record(Activity::stream, begin, no_task, step_, bytes);
+                at_ += bytes;
+                left -= bytes;
+                advance();
+            }
+        }
+    }
+
+    // Without pipelining: not before the consumers have begun the stream.
+    PK_DEVICE void follow() {
+        if constexpr (!D::pipelining) {
+            ++begun_;
+            const auto* started = const_cast<const volatile std::uint32_t*>(&control_.started);
+            const auto* leaving = const_cast<const volatile std::uint32_t*>(&control_.leaving);
+            while (*started < begun_ && !left_) left_ = *leaving != 0;
+        }
+    }
+
+    // The step's rows, once block 0 has released them. False if there is no such step in this kernel.
+    PK_DEVICE bool read_step() {
+        const auto* leaving = const_cast<const volatile std::uint32_t*>(&control_.leaving);
+        while (!left_ && !epoch_reached(launch_, step_)) left_ = *leaving != 0;
+        if (left_) return false;
+        // What this step reads from the cache was written in the generic proxy before the epoch was released.
+        asm volatile("fence.proxy.async;" : : : "memory");
+        StepBoard& board = control_.loader_step;
+        board.rows = *m_.step.row_count;
+        if (pk::load_relaxed(m_.step.live) == 0 || board.rows < launch_.fewest_rows) return false;
+        board.samplers = 0;
+        for (std::uint32_t row = 0; row < board.rows; ++row) {
+            const std::uint32_t sequence = m_.step.sequence[row];
+            board.sequence[row] = sequence;
+            board.position[row] = m_.step.position[row];
+            board.samplers += m_.step.sample_row[sequence] == static_cast<std::int32_t>(row) ? 1 : 0;
+        }
+        return true;
+    }
+
+    PK_DEVICE void load_keys(std::uint32_t layer) {
+        const StepBoard& board = control_.loader_step;
+        constexpr std::uint32_t values = page_tokens<D> * D::head * 2, units_of_page = page_tokens<D> / unit;
+        const auto* cache = static_cast<const unsigned char*>(m_.kv.data);
+        follow();
+        Deal<D::jit_attention> deal(board.position, board.rows, blockIdx.x % members);
+        _Pragma("unroll 1") for (std::uint32_t row = 0; row < board.rows; ++row) {
+            const Spans spans(board.position[row]);
+            const std::uint32_t* table = m_.kv.page_table + board.sequence[row] * m_.kv.pages_per_sequence;
+            std::uint32_t owner;
+            const Part mine = deal.next(spans, owner);
+            _Pragma("unroll 1") for (std::uint32_t span = mine.begin; span < mine.end; ++span) {
+                const Part range = spans.of(span);
+                _Pragma("unroll 1") for (std::uint32_t base = range.begin; base < range.end; base += units_of_page) {
+                    const std::uint32_t end = base + units_of_page < range.end ? base + units_of_page : range.end;
+                    std::uint64_t* barrier = next_page((end - base) * unit * D::head * 4);
+                    if (barrier == nullptr) return;
+                    for (std::uint32_t token = base * unit; token < end * unit;) {
+                        const std::uint32_t in_page = token % D::kv_page;
+                        const std::uint32_t count = min(end * unit - token, D::kv_page - in_page);
+                        const unsigned char* from = cache + cache_offset<D>(m_, layer, table[token / D::kv_page], blockIdx.x / members) + in_page * D::head * 2;
+                        unsigned char* to = page() + (token - base * unit) * D::head * 2;
+                        pk::ptx::bulk_load(to, from, count * D::head * 2, barrier, policy_);
+                        pk::ptx::bulk_load(to + values, from + values_offset<D>, count * D::head * 2, barrier, policy_);
+                        token += count;
+                    }
+                    advance();
+                }
+            }
+        }
+    }
+
+    // Shared memory must outlive the copies under way.
+    PK_DEVICE void drain() {
+        for (; arrived_ != issued_; ++arrived_) {
+            while (!pk::ptx::mbarrier_try_wait(&control_.full[oldest_], oldest_parity_)) {
+            }
+            if (++oldest_ == L::pages) {
+                oldest_ = 0;
+                oldest_parity_ ^= 1;
+            }
+        }
+    }
+
+    const Machine& m_;
+    const Setup& launch_;
+    unsigned char* memory_;
+    Control& control_;
+    Patience patience_;
+    TimelineTrack track_;
+    std::uint64_t policy_;
+    const std::uint8_t* at_ = nullptr;
+    std::uint32_t step_ = 0, begun_ = 0;
+    std::uint32_t page_ = 0, parity_ = 0;
+    std::uint32_t oldest_ = 0, oldest_parity_ = 0;  // of the pages under way
+    std::uint32_t issued_ = 0, arrived_ = 0;
+    bool left_ = false;
+};
+
+#endif
+
+}  // namespace mpk::cluster

@@ -1,0 +1,152 @@
+// Who does what: how a decoder's work is divided over clusters of blocks, and how much of it each block
+// streams. The first `groups` clusters own one KV head each; all clusters share the FFN columns so that every
+// cluster streams the same bytes over a layer. Host and device agree by using the same functions.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "pk/platform/platform.hpp"
+
+namespace mpk::cluster {
+
+inline constexpr std::uint32_t members = 8;         // blocks of a cluster
+inline constexpr std::uint32_t tile = 16;           // rows of a weight that one tensor core tile takes
+inline constexpr std::uint32_t chunk = 32;          // columns of a tile: 64 bytes of a row
+inline constexpr std::uint32_t most_clusters = 16;  // that the sums over clusters are written for
+inline constexpr std::uint32_t page_bytes = 32768;  // of the ring: the unit of streaming
+inline constexpr std::uint32_t tile_bytes = tile * chunk * 2;
+inline constexpr std::uint32_t band = 4;  // tiles that are worked on together: 64 rows
+
+// What a block streams, in this order in every layer; the logits come once, after the layers.
+enum class Stream : std::uint32_t { qkv, output, gate_up, down, logits };
+inline constexpr std::uint32_t layer_streams = 4;
+
+// Part `index` of `count` things divided into `parts`: parts differ by one at most.
+struct Part {
+    std::uint32_t begin, end;
+    PK_HOST_DEVICE std::uint32_t count() const { return end - begin; }
+};
+PK_HOST_DEVICE Part part_of(std::uint32_t count, std::uint32_t parts, std::uint32_t index) {
+    return {count * index / parts, count * (index + 1) / parts};
+}
+
+// FFN columns of a cluster in a layer, in chunks.
+struct FfnShare {
+    std::uint16_t begin, count;
+};
+
+// The tiles of a stream that one block has, and the chunks of each row.
+struct Tiles {
+    Part tiles;
+    std::uint32_t chunks;
+    PK_HOST_DEVICE std::uint64_t bytes() const { return std::uint64_t{tiles.count()} * chunks * tile_bytes; }
+};
+
+// A page holds a whole number of chunks of all tiles of a band, in eights as there are eight warps.
+PK_HOST_DEVICE constexpr std::uint32_t page_chunks(std::uint32_t tiles) {
+    return page_bytes / tile_bytes / tiles / 8 * 8;
+}
+
+// D: the generated description of the decoder.
+template <class D>
+struct Shares {
+    static constexpr std::uint32_t groups = D::kv_heads;
+    static constexpr std::uint32_t group_heads = D::heads / D::kv_heads;
+    static constexpr std::uint32_t qkv_rows =
+        (group_heads + 2) * D::head;  // of a group: its queries, key, value
+    static constexpr std::uint32_t output_cols = group_heads * D::head;
+    static constexpr std::uint32_t hidden_chunks = D::hidden / chunk, ffn_chunks = D::ffn / chunk;
+    static constexpr std::uint32_t slice = D::hidden / members;  // columns of the residual stream of a member
+    static_assert(D::hidden % (members * chunk) == 0 && D::ffn % chunk == 0 && D::vocab % tile == 0);
+    static_assert(qkv_rows % tile == 0 && output_cols % chunk == 0);
+
+    // Which rows of the weight (for gate_up: tiles of 8 gate rows and the 8 up rows of the same columns).
+    // `block` of all blocks; `ffn` of its cluster in this layer. Clusters without a group have no qkv,
+    // output.
+    PK_HOST_DEVICE static Tiles tiles(Stream stream, std::uint32_t block, std::uint32_t blocks,
+                                      std::uint32_t layer, FfnShare ffn) {
+        const std::uint32_t member = block % members;
+        const bool attends = block / members < groups;
+        switch (stream) {
+            case Stream::qkv:
+                return {attends ? part_of(qkv_rows / tile, members, member) : Part{}, hidden_chunks};
+            case Stream::output:
+                return {attends ? slice_tiles(member) : Part{}, output_cols / chunk};
+            case Stream::gate_up:
+                // The member that has one tile more changes from layer to layer.
+                return {part_of(ffn.count * (chunk / 8u), members, (member + layer) % members),
+                        hidden_chunks};
+            case Stream::down:
+                return {slice_tiles(member), ffn.count};
+            default:
+                return {part_of(D::vocab / tile, blocks, block), hidden_chunks};
+        }
+    }
+
+    PK_HOST_DEVICE static Part slice_tiles(std::uint32_t member) {
+        return {member * slice / tile, (member + 1) * slice / tile};
+    }
+
+    // How many of the clusters that fit are used: a few more than groups would have to take too many columns.
+    static constexpr std::uint32_t used_clusters(std::uint32_t fit) {
+        const std::uint32_t most = fit < most_clusters ? fit : most_clusters;
+        return 2 * most >= 3 * groups ? most : most >= groups ? groups : 0;
+    }
+
+    // shares[layer * clusters + c]: every cluster's bytes, attention included, stay within a chunk of the
+    // mean.
+    static std::vector<FfnShare> ffn_shares(std::uint32_t clusters) {
+        const double column = 3.0 * D::hidden, attention = double(qkv_rows + output_cols) * D::hidden;
+        const double mean = (attention * groups + column * D::ffn) / clusters;
+        std::vector<double> due(clusters,
+                                0.0);  // chunks that a cluster should have had by now, less what it had
+        std::vector<FfnShare> shares;
+        for (std::uint32_t layer = 0; layer < D::layers; ++layer) {
+            const double with = std::max(0.0, (mean - attention) / column / chunk);
+            const double others =
+                clusters > groups ? (ffn_chunks - with * groups) / (clusters - groups) : 0.0;
+            std::vector<std::uint32_t> count(clusters), order(clusters);
+            std::uint32_t given = 0;
+            for (std::uint32_t c = 0; c < clusters; ++c) {
+                due[c] += clusters == groups ? double(ffn_chunks) / clusters : c < groups ? with : others;
+                count[c] = due[c] > 0 ? static_cast<std::uint32_t>(due[c]) : 0;
+                given += count[c];
+                order[c] = c;
+            }
+            std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+                return due[a] - count[a] > due[b] - count[b];
+            });
+            for (std::uint32_t i = 0; given < ffn_chunks; ++i, ++given) ++count[order[i % clusters]];
+            for (std::uint32_t i = clusters; given > ffn_chunks; --i) {
+                std::uint32_t& last = count[order[(i - 1) % clusters]];
+                if (last > 0) --last, --given;
+                if (i == 1) i = clusters + 1;
+            }
+            std::uint32_t begin = 0;
+            for (std::uint32_t c = 0; c < clusters; ++c) {
+                shares.push_back({static_cast<std::uint16_t>(begin), static_cast<std::uint16_t>(count[c])});
+                due[c] -= count[c];
+                begin += count[c];
+            }
+        }
+        return shares;
+    }
+
+    // The most chunks that a cluster has in a layer, whatever used_clusters says: the size of a buffer.
+    static constexpr std::uint32_t most_ffn_chunks() {
+        const double column = 3.0 * D::hidden, attention = double(qkv_rows + output_cols) * D::hidden;
+        double most = double(ffn_chunks) / groups;
+        for (std::uint32_t clusters = groups + 1; clusters <= most_clusters; ++clusters) {
+            if (used_clusters(clusters) != clusters) continue;
+            const double mean = (attention * groups + column * D::ffn) / clusters;
+            const double with = mean > attention ? (mean - attention) / column / chunk : 0.0;
+            const double others = (ffn_chunks - with * groups) / (clusters - groups);
+            most = others > most ? others : most;
+        }
+        return static_cast<std::uint32_t>(most) + 2;
+    }
+};
+
+}  // namespace mpk::cluster

@@ -1,0 +1,189 @@
+// Runs a decoder with the cluster worker: on a chip with clusters, if enough of them fit.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "mpk/cluster/tape.hpp"
+#include "mpk/cluster/worker.hpp"
+#include "mpk/engine/cuda_memory.hpp"
+#include "mpk/engine/error.hpp"
+
+namespace mpk::engine {
+
+template <class Program, std::uint32_t R>
+__global__ void __launch_bounds__(cluster::block_size, 1)
+    run_clusters(const __grid_constant__ Machine machine, const __grid_constant__ cluster::Setup setup) {
+// The body needs what only sm_90a has.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ __align__(1024) unsigned char memory[];
+    cluster::cluster_main<Program, R>(machine, setup, memory);
+#endif
+}
+
+template <class Program>
+class ClusterRunner {
+    using D = typename Program::Decoder;
+    using S = cluster::Shares<D>;
+
+    template <std::uint32_t R>
+    static constexpr bool fits = cluster::Layout<D, R>::pages >= 2;
+
+public:
+    // Rows of a step that shared memory has room for; 0 if there is none for one.
+    static constexpr std::uint32_t most_rows = fits<16> ? 16 : fits<8> ? 8 : fits<1> ? 1 : 0;
+
+    // Clusters that run at the same time on the current device; 0 where the worker cannot run.
+    static std::uint32_t clusters_that_fit(std::int32_t device) {
+        int major = 0, minor = 0;
+        cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "read the chip");
+        cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "read the chip");
+        if (major != 9 || minor != 0 || most_rows < D::batch) return 0;
+        std::uint32_t fit = cluster::most_clusters;
+        each_kernel([&](auto kernel, std::uint32_t bytes, std::uint32_t) {
+            cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
+                       "reserve shared memory");
+            cudaLaunchAttribute attribute;
+            cudaLaunchConfig_t config = configuration(&attribute, cluster::members, bytes, nullptr);
+            int count = 0;
+            cuda_check(cudaOccupancyMaxActiveClusters(&count, kernel, &config), "compute the occupancy");
+            fit = std::min(fit, static_cast<std::uint32_t>(count));
+        });
+        return S::used_clusters(fit);
+    }
+
+    // tensor(i): address of the plan's tensor i on the device.
+    template <class Backend, class Tensor>
+    ClusterRunner(const Backend& backend, std::uint32_t clusters, std::uint32_t batch, Tensor tensor)
+        : clusters_(clusters) {
+        const std::uint32_t blocks = clusters * cluster::members;
+        const auto weight = [&](std::uint16_t i) { return static_cast<const pk::tile::bf16*>(tensor(i)); };
+        const auto norm = [&](std::uint16_t i) { return i == 0 ? nullptr : weight(i); };
+        std::vector<cluster::LayerMatrices> matrices;
+        std::vector<cluster::LayerWeights> layers;
+        for (const auto& l : D::layer) {
+            matrices.push_back({weight(l.qkv), weight(l.output), weight(l.gate), weight(l.up), weight(l.down)});
+            layers.push_back({weight(l.attention_norm), norm(l.q_norm), norm(l.k_norm), weight(l.ffn_norm)});
+        }
+        const std::vector<cluster::FfnShare> shares = S::ffn_shares(clusters);
+        constexpr std::uint32_t streams = D::layers * cluster::layer_streams + 1;
+        std::vector<std::uint64_t> begin(blocks + 1, 0);
+        for (std::uint32_t b = 0; b < blocks; ++b) {
+            begin[b + 1] = begin[b] + cluster::tape_bytes<D>(streams, b, blocks, shares.data());
+        }
+
+        const auto put = [&](const auto& rows) {
+            const std::size_t bytes = rows.size() * sizeof(rows[0]);
+            buffers_.push_back(backend.allocate(bytes, "the tables of the cluster worker"));
+            backend.upload(buffers_.back().data(), rows.data(), bytes);
+            return buffers_.back().data();
+        };
+        const auto room = [&](std::size_t bytes, const char* purpose) {
+            buffers_.push_back(backend.allocate(bytes, purpose));
+            return buffers_.back().data();
+        };
+        setup_.ffn = static_cast<const cluster::FfnShare*>(put(shares));
+        setup_.layers = static_cast<const cluster::LayerWeights*>(put(layers));
+        setup_.tape_begin = static_cast<const std::uint64_t*>(put(begin));
+        setup_.embedding = weight(D::embedding);
+        setup_.final_norm = weight(D::final_norm);
+        setup_.clusters = clusters;
+        auto* tape = static_cast<std::uint8_t*>(room(begin[blocks], "the weights in the order of their use"));
+        setup_.tape = tape;
+        sums_bytes_ = std::size_t{2} * clusters * cluster::most_rows * D::hidden * sizeof(std::uint32_t);
+        sums_ = room(2 * sums_bytes_, "partial sums");
+        setup_.output_sums = static_cast<std::uint32_t*>(sums_);
+        setup_.down_sums = setup_.output_sums + sums_bytes_ / sizeof(std::uint32_t);
+        state_bytes_ = 512 + (std::size_t{batch} + 1) * blocks * sizeof(cluster::Best);
+        state_ = room(state_bytes_, "the state of the cluster worker");
+        setup_.epoch = static_cast<std::uint32_t*>(state_);
+        setup_.chosen = setup_.epoch + 64;  // a cache line of its own
+        setup_.best = reinterpret_cast<cluster::Best*>(setup_.epoch + 128);
+
+        const auto* sources = static_cast<const cluster::LayerMatrices*>(put(matrices));
+        cluster::write_tape<D><<<dim3(blocks, streams), 256, 0, backend.copy_stream()>>>(
+            tape, setup_.tape_begin, setup_.ffn, sources, weight(D::logits_weight));
+        cuda_check(cudaGetLastError(), "write the tape");
+        cuda_check(cudaStreamSynchronize(backend.copy_stream()), "write the tape");
+    }
+
+    std::uint32_t blocks() const { return clusters_ * cluster::members; }
+
+    // Enqueue a call: a kernel for every size of step, as the rows of a call's steps only get fewer.
+    cudaError_t launch(const Machine& machine, cudaStream_t stream) const {
+        cudaError_t status = cudaMemsetAsync(state_, 0, state_bytes_, stream);
+        each_kernel([&](auto kernel, std::uint32_t bytes, std::uint32_t fewest) {
+            // The tags of the partial sums begin anew in each kernel.
+            if (status == cudaSuccess) status = cudaMemsetAsync(sums_, 0xff, 2 * sums_bytes_, stream);
+            if (status != cudaSuccess) return;
+            std::array<cudaLaunchAttribute, 2> attributes;
+            cudaLaunchConfig_t config = configuration(attributes.data(), blocks(), bytes, stream);
+            attributes[1].id = cudaLaunchAttributeCooperative;
+            attributes[1].val.cooperative = 1;
+            config.numAttrs = 2;
+            cluster::Setup setup = setup_;
+            setup.fewest_rows = fewest;
+            Machine m = machine;
+            void* arguments[] = {&m, &setup};
+            status = cudaLaunchKernelExC(&config, kernel, arguments);
+        });
+        return status;
+    }
+
+private:
+    // visit(kernel, bytes of shared memory, fewest rows of its steps), for more rows first.
+    template <class Visit>
+    static void each_kernel(Visit visit) {
+        const auto one = [&]<std::uint32_t R>(std::uint32_t fewest) {
+            using L = cluster::Layout<D, R>;
+            visit(reinterpret_cast<const void*>(run_clusters<Program, R>), L::bytes, fewest);
+        };
+        constexpr std::uint32_t rows = D::rows < most_rows ? D::rows : most_rows;
+        if constexpr (rows > 8) one.template operator()<16>(9);
+        if constexpr (rows > 1) one.template operator()<8>(2);
+        if constexpr (rows > 0) one.template operator()<1>(1);
+    }
+
+    static cudaLaunchConfig_t configuration(cudaLaunchAttribute* attribute, std::uint32_t blocks,
+                                            std::uint32_t bytes, cudaStream_t stream) {
+        attribute->id = cudaLaunchAttributeClusterDimension;
+        attribute->val.clusterDim.x = cluster::members;
+        attribute->val.clusterDim.y = attribute->val.clusterDim.z = 1;
+        cudaLaunchConfig_t config = {};
+        config.gridDim = dim3(blocks);
+        config.blockDim = dim3(cluster::block_size);
+        config.dynamicSmemBytes = bytes;
+        config.stream = stream;
+        config.attrs = attribute;
+        config.numAttrs = 1;
+        return config;
+    }
+
+    std::uint32_t clusters_;
+    cluster::Setup setup_ = {};
+    std::vector<DeviceBuffer> buffers_;
+    void *sums_ = nullptr, *state_ = nullptr;
+    std::size_t sums_bytes_ = 0, state_bytes_ = 0;
+};
+
+template <class Program>
+struct LazyClusterRunner {
+    using type = ClusterRunner<Program>;
+};
+
+// For a model that is no decoder.
+struct NoClusterRunner {
+    std::uint32_t blocks() const { return 0; }
+    cudaError_t launch(const Machine&, cudaStream_t) const { return cudaErrorNotSupported; }
+};
+
+template <class Program>
+using ClusterRunnerOf = typename std::conditional_t<std::is_void_v<typename Program::Decoder>, std::type_identity<NoClusterRunner>,
+                                           LazyClusterRunner<Program>>::type;
+
+}  // namespace mpk::engine

@@ -1,0 +1,220 @@
+"""Which worker runs a model on a Hopper GPU, why, and what each worker's step waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kgen.ir.graph import Worker
+from kgen.ir.tensor import DType
+from kgen.passes.pipeline import Compilation
+from kgen.plan.decoder import GROUP_SMS, GROUPS, Decoder, cluster_decoder
+from kgen.report.phases import GeneralPhases, general_phases
+from kgen.report.sizes import size_text
+
+MOST_CLUSTERS = 16  # that the sums over clusters are written for
+
+
+class Edge(StrEnum):
+    """How a phase learns that what it waits for is done."""
+
+    ALL = "all SMs (barrier), through global memory"
+    GROUP = "inside a group, shared memory"
+
+
+@dataclass(frozen=True)
+class ClusterPhase:
+    """A phase of the cluster worker and the bytes of weights, or keys and values, that one SM streams in it.
+
+    Means over layers, of an SM whose cluster owns a KV head, and of one whose cluster owns none.
+    """
+
+    name: str
+    waits_for: str
+    edge: Edge
+    bytes: int
+    bytes_without_kv_head: int
+
+
+@dataclass(frozen=True)
+class ClusterPhases:
+    """The phases of a layer and those that end a step, on `clusters` clusters."""
+
+    clusters: int
+    layers: int
+    layer: tuple[ClusterPhase, ...]
+    end: tuple[ClusterPhase, ...]
+    pipelining: bool
+    attention: str
+
+    @property
+    def barriers_per_layer(self) -> int:
+        """Phases of a layer that wait for all SMs."""
+        return sum(phase.edge is Edge.ALL for phase in self.layer)
+
+    @property
+    def phases(self) -> int:
+        """Phases of a step, each of which waits for the one before."""
+        return self.layers * len(self.layer) + len(self.end)
+
+    @property
+    def barriers(self) -> int:
+        """Barriers of a step."""
+        return self.layers * self.barriers_per_layer + sum(phase.edge is Edge.ALL for phase in self.end)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The choice between the workers; `cluster` is None where that worker cannot run, for these `reasons`."""
+
+    cluster: ClusterPhases | None
+    reasons: tuple[str, ...]
+    general: GeneralPhases
+
+    @property
+    def chosen(self) -> Worker:
+        """What runs on a Hopper GPU."""
+        return Worker.CLUSTER if self.cluster else Worker.GENERAL
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        c = self.cluster
+        cluster = c and {
+            "clusters": c.clusters,
+            "sms_of_a_cluster": GROUP_SMS,
+            "pipelining": c.pipelining,
+            "attention": c.attention,
+            "phases_per_layer": len(c.layer),
+            "barriers_per_layer": c.barriers_per_layer,
+            "phases": c.phases,
+            "barriers": c.barriers,
+            "layer": [asdict(phase) for phase in c.layer],
+            "end": [asdict(phase) for phase in c.end],
+        }
+        return {
+            "on_hopper": self.chosen.value,
+            "why_not_cluster": list(self.reasons),
+            "cluster": cluster,
+            "general": asdict(self.general),
+        }
+
+    def to_table(self) -> RenderableType:
+        """A table for each worker that can run the model."""
+        if self.cluster:
+            return Group(
+                *self._cluster(self.cluster), "on every other target: the general worker", self._general()
+            )
+        reasons = "\n".join(f"- {reason}" for reason in self.reasons)
+        head = "on every target: the general worker; on a Hopper GPU not the cluster worker, because"
+        return Group(Text(f"{head}\n{reasons}"), self._general())
+
+    def _cluster(self, c: ClusterPhases) -> tuple[RenderableType, ...]:
+        g = self.general
+        owning = "each with a KV head" if c.clusters == GROUPS else f"{GROUPS} of them with a KV head each"
+        head = Text(
+            f"on a Hopper GPU: the cluster worker, {c.clusters} groups (clusters) of {GROUP_SMS} SMs, "
+            f"{owning};\n"
+            f"not the general worker, which has {g.phases_per_layer} dependent phases a layer "
+            f"({g.barriers_per_layer} barriers)"
+        )
+        table = Table()
+        for column in ("phase", "waits for", "edge"):
+            table.add_column(column)
+        table.add_column("bytes an SM streams", justify="right")
+        if c.clusters > GROUPS:
+            table.add_column("without KV head", justify="right")
+        for phase in (*c.layer, *c.end):
+            sizes = [phase.bytes, phase.bytes_without_kv_head][: len(table.columns) - 3]
+            row = [phase.name, phase.waits_for, phase.edge.value, *map(size_text, sizes)]
+            table.add_row(*row, end_section=phase is c.layer[-1])
+        total = (
+            f"{len(c.layer)} dependent phases a layer, {c.barriers_per_layer} of them behind a barrier of "
+            f"all SMs; {c.phases:,} phases and {c.barriers:,} barriers a step;\n"
+            "bytes are means over layers, those of attention for full contexts\n"
+        )
+        return head, table, Text(total)
+
+    def _general(self) -> RenderableType:
+        g = self.general
+        table = Table()
+        for column in ("phase", "waits for", "edge"):
+            table.add_column(column)
+        for phase in g.layer:
+            part = f"part of the tasks, {phase.events} event{'s' if phase.events > 1 else ''}"
+            edge = "all tasks (barrier)" if phase.barrier else part
+            table.add_row(phase.name, ", ".join(phase.waits_for), edge)
+        total = (
+            f"{g.phases_per_layer} dependent phases a layer, {g.barriers_per_layer} barriers; "
+            f"{g.phases:,} phases and {g.barriers:,} barriers a step"
+        )
+        return Group(table, Text(total))
+
+
+def choose_worker(compilation: Compilation) -> Workers:
+    """What runs a compiled model on a Hopper GPU of as many SMs as it is laid out for."""
+    general = general_phases(compilation)
+    decoder = cluster_decoder(compilation.plan)
+    if not isinstance(decoder, Decoder):
+        return Workers(None, tuple(decoder), general)
+    workers = compilation.plan.runtime.workers
+    clusters = used_clusters(workers)
+    if not clusters:
+        fit = f"{workers} SMs are {workers // GROUP_SMS} clusters of {GROUP_SMS}"
+        reason = f"{fit}, fewer than the {GROUPS} KV heads"
+        return Workers(None, (reason,), general)
+    return Workers(_cluster_phases(decoder, clusters), (), general)
+
+
+def used_clusters(sms: int) -> int:
+    """How many clusters of the cluster worker run on so many SMs; 0 if there is not one for each KV head.
+
+    A few more clusters than KV heads would have to take more FFN columns than they have room for.
+    """
+    fit = min(sms // GROUP_SMS, MOST_CLUSTERS)
+    return fit if 2 * fit >= 3 * GROUPS else GROUPS if fit >= GROUPS else 0
+
+
+def _cluster_phases(d: Decoder, clusters: int) -> ClusterPhases:
+    qkv, output, gate_up, down, logits = _streams(d, clusters)
+    # The keys and values of full contexts, which is the most that they can be.
+    cache = d.batch * d.context * 2 * d.head * DType.BF16.itemsize // GROUP_SMS
+    layer = (
+        ClusterPhase("QKV", "down, of the layer before", Edge.ALL, *qkv),
+        ClusterPhase("attention", "QKV", Edge.GROUP, cache, 0),
+        ClusterPhase("output", "attention", Edge.GROUP, *output),
+        ClusterPhase("gate, up and SiLU", "output", Edge.ALL, *gate_up),
+        ClusterPhase("down", "gate, up and SiLU", Edge.GROUP, *down),
+    )
+    end = (
+        ClusterPhase("logits", "down, of the last layer", Edge.ALL, *logits),
+        ClusterPhase("sampling", "logits", Edge.ALL, 0, 0),
+        ClusterPhase("advance", "sampling", Edge.ALL, 0, 0),
+    )
+    attention = "jit" if d.jit_attention else "aot"
+    return ClusterPhases(clusters, len(d.layers), layer, end, d.pipelining, attention)
+
+
+def _streams(d: Decoder, clusters: int) -> Iterator[tuple[int, int]]:
+    """Bytes of QKV, output, gate and up, down, logits of an SM: with a KV head in its cluster, and without.
+
+    Clusters without one take more of the FFN columns, so that all stream as much over a layer.
+    """
+    row = d.hidden * DType.BF16.itemsize
+    attention = (d.heads + 2 * d.kv_heads) * d.head * row / GROUPS, d.heads * d.head * row / GROUPS
+    ffn = 3 * d.ffn * row
+    owners = others = ffn / clusters
+    if clusters > GROUPS:
+        owners = max(0.0, (sum(attention) * GROUPS + ffn) / clusters - sum(attention))
+        others = (ffn - owners * GROUPS) / (clusters - GROUPS)
+    for share in attention:
+        yield round(share / GROUP_SMS), 0
+    for part in (2 / 3, 1 / 3):
+        yield round(part * owners / GROUP_SMS), round(part * others / GROUP_SMS)
+    logits = round(d.vocab * row / clusters / GROUP_SMS)
+    yield logits, logits

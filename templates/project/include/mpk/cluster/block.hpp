@@ -1,0 +1,200 @@
+// A consumer thread's view of its block: shared memory, its place in the ring, the barriers that peers
+// complete, and the step.
+#pragma once
+
+#include "mpk/cluster/setup.hpp"
+#include "mpk/cluster/layout.hpp"
+#include "mpk/cluster/patience.hpp"
+#include "mpk/timeline.hpp"
+#include "pk/platform/atomic.hpp"
+#include "pk/ptx/cluster.hpp"
+#include "pk/ptx/mbarrier.hpp"
+
+namespace mpk::cluster {
+
+#if PK_SM90
+
+// The operator that a wait or a stretch of work belongs to, as the plan numbers them: the embedding, then
+// seven a layer, then the final norm and the logits.
+enum class LayerOp : std::uint32_t { norm, qkv, attention, output, ffn_norm, gate_up, down };
+template <class D>
+PK_DEVICE std::uint32_t op_of(std::uint32_t layer, LayerOp op) {
+    return 1 + layer * 7 + static_cast<std::uint32_t>(op);
+}
+
+template <class Decoder, std::uint32_t R>
+class Block {
+public:
+    using D = Decoder;
+    using L = Layout<D, R>;
+    using S = Shares<D>;
+    static constexpr std::uint32_t rows_room = R;
+
+    const Machine& m;
+    const Setup& setup;
+    Patience patience;
+    TimelineTrack track;
+    std::uint32_t step = 0;   // of the call
+    std::uint32_t op = 0;     // what a wait that runs out is for
+    std::uint32_t turns = 0;  // layers done in this kernel
+
+    PK_DEVICE Block(const Machine& machine, const Setup& l, unsigned char* memory)
+        : m(machine),
+          setup(l),
+          patience(machine),
+          track(machine, blockIdx.x, worker_track, threadIdx.x == 0),
+          memory_(memory),
+          base_(pk::ptx::shared_address(memory)),
+          peer_(pk::ptx::peer_address(base_, threadIdx.x % members)) {
+        refresh();
+        entered_ = track.now();
+    }
+
+    // Forgets what the compiler derived from the thread's number: it would keep that of all parts of a layer
+    // at the same time, and run out of registers.
+    PK_DEVICE void refresh() { asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread_)); }
+
+    PK_DEVICE std::uint32_t thread() const { return thread_; }
+    PK_DEVICE std::uint32_t warp() const { return thread_ / 32; }
+    PK_DEVICE std::uint32_t lane() const { return thread_ % 32; }
+    PK_DEVICE std::uint32_t member() const { return blockIdx.x % members; }
+    PK_DEVICE std::uint32_t cluster() const { return blockIdx.x / members; }
+    PK_DEVICE bool attends() const { return cluster() < S::groups; }
+
+    template <class T>
+    PK_DEVICE T* at(std::uint32_t offset) const {
+        return reinterpret_cast<T*>(memory_ + offset);
+    }
+    PK_DEVICE std::uint32_t address(std::uint32_t offset) const { return base_ + offset; }
+    PK_DEVICE Control& control() const { return *at<Control>(L::control); }
+    PK_DEVICE const StepBoard& board() const { return control().step; }
+    PK_DEVICE std::uint32_t rows() const {
+        if constexpr (R == 1) return 1;
+        return control().step.rows;
+    }
+    PK_DEVICE const LayerWeights& weights(std::uint32_t layer) const {
+        return at<const LayerWeights>(L::weights)[layer];
+    }
+
+    PK_DEVICE Tiles tiles(Stream stream, std::uint32_t layer) const {
+        const FfnShare ffn = layer < D::layers ? at<const FfnShare>(L::ffn_share)[layer] : FfnShare{};
+        return S::tiles(stream, blockIdx.x, gridDim.x, layer, ffn);
+    }
+
+    // All consumers of the block.
+    PK_DEVICE void sync() const { pk::sync_block(); }
+
+    // Whether any of them says so; a barrier too.
+    PK_DEVICE bool any(bool vote) const {
+        std::uint32_t result;
+        asm volatile(
+            "{\n"
+            ".reg .pred vote, result;\n"
+            "setp.ne.u32 vote, %1, 0;\n"
+            "bar.red.or.pred result, 1, %2, vote;\n"
+            "selp.u32 %0, 1, 0, result;\n"
+            "}"
+            : "=r"(result)
+            : "r"(vote ? 1u : 0u), "n"(consumers)
+            : "memory");
+        return result != 0;
+    }
+
+    // --- the ring
+
+    // Address of the next page, when it has come.
+    PK_DEVICE std::uint32_t wait_page() {
+        std::uint64_t* full = &control().full[page_];
+        if (!pk::ptx::mbarrier_try_wait(full, parity_)) {
+            const TimelineTrack::Time begin = track.now();
+            patience.until([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step, page_event);
+            if constexpr (PK_TIMELINE != 0) track.record(Activity::wait_page, begin, setup.op_tasks[op], step);
+        }
+        return base_ + L::ring + page_ * page_bytes;
+    }
+    PK_DEVICE unsigned char* page_data() const { return memory_ + L::ring + page_ * page_bytes; }
+
+    // The warp has read the page: it arrives for all lanes, whose reads the warp barrier orders before.
+    PK_DEVICE void release_page() {
+        __syncwarp();
+        if (lane() == 0) pk::ptx::mbarrier_arrive(&control().empty[page_]);
+        if (++page_ == L::pages) {
+            page_ = 0;
+            parity_ ^= 1;
+        }
+    }
+
+    // The consumers turn to another operator.
+    PK_DEVICE void enter(std::uint32_t next) {
+        refresh();
+        record_task();
+        op = next;
+    }
+    // What was done since `enter`, for the timeline.
+    PK_DEVICE void record_task() {
+        if constexpr (PK_TIMELINE != 0) {
+            track.record(Activity::task, entered_, setup.op_tasks[op], step);
+            entered_ = track.now();
+        }
+    }
+
+    // The consumers begin the next stream.
+    PK_DEVICE void begin(std::uint32_t layer, LayerOp which) {
+        enter(op_of<D>(layer, which));
+        if constexpr (!D::pipelining) {
+            // Only paces the loader: nothing is handed on.
+            if (thread_ == 0) *const_cast<volatile std::uint32_t*>(&control().started) = ++begun_;
+        }
+    }
+
+    // --- exchange inside the cluster
+
+    // A thread sends to member thread() % members of its cluster.
+    PK_DEVICE std::uint32_t base_of(std::uint32_t rank) const { return pk::ptx::peer_address(base_, rank); }
+    PK_DEVICE static std::uint32_t barrier_offset(Exchange e) {
+        return L::control + offsetof(Control, exchange) + static_cast<std::uint32_t>(e) * 8;
+    }
+
+    // Stores at `offset` in the memory of that peer; the barrier there counts the bytes.
+    template <class T>
+    PK_DEVICE void send(Exchange e, std::uint32_t offset, T value) const {
+        pk::ptx::store_peer(peer_ + offset, value, peer_ + barrier_offset(e));
+    }
+
+    // The peers, this block among them, will send `bytes`. One thread's arrival and the bytes complete a
+    // phase.
+    PK_DEVICE void expect(Exchange e, std::uint32_t bytes) {
+        if (thread_ == 0) {
+            pk::ptx::mbarrier_arrive_expect_tx(&control().exchange[static_cast<std::uint32_t>(e)], bytes);
+        }
+    }
+    PK_DEVICE void wait(Exchange e) {
+        const std::uint32_t bit = static_cast<std::uint32_t>(e), parity = exchange_parity_ >> bit & 1;
+        const std::uint32_t barrier = base_ + barrier_offset(e);
+        const TimelineTrack::Time begin = track.now();
+        patience.until([&] { return pk::ptx::mbarrier_try_wait_cluster(barrier, parity); }, op, step, bit);
+        record_wait(begin);
+        exchange_parity_ ^= 1u << bit;
+    }
+
+    // In the timeline a wait is for the event that the plan has the operator wait for.
+    PK_DEVICE void record_wait(TimelineTrack::Time begin) {
+        if constexpr (PK_TIMELINE != 0) {
+            const std::uint32_t task = setup.op_tasks[op];
+            track.record(Activity::wait_event, begin, task, step, m.tasks[task].wait);
+        }
+    }
+
+private:
+    static constexpr std::uint32_t page_event = 8;  // in reports, after the exchanges
+    unsigned char* memory_;
+    std::uint32_t base_, peer_;
+    std::uint32_t thread_;
+    std::uint32_t page_ = 0, parity_ = 0, exchange_parity_ = 0;
+    std::uint32_t begun_ = 0;  // streams
+    TimelineTrack::Time entered_ = {};
+};
+
+#endif
+
+}  // namespace mpk::cluster

@@ -1,0 +1,169 @@
+// Who does what: how a decoder's work is divided over clusters of blocks, and how much of it each block
+// streams. The first `groups` clusters own one KV head each; all share the FFN columns alike, as all have to
+// wait for the last of them; the logits make up for the difference, so that over a step every block streams
+// the same bytes where there are enough of them. Host and device agree by using the same functions.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "pk/platform/platform.hpp"
+
+namespace mpk::cluster {
+
+inline constexpr std::uint32_t members = 8;         // blocks of a cluster
+inline constexpr std::uint32_t tile = 16;           // rows of a weight that one tensor core tile takes
+inline constexpr std::uint32_t chunk = 32;          // columns of a tile: 64 bytes of a row
+inline constexpr std::uint32_t most_clusters = 16;  // that the sums over clusters are written for
+inline constexpr std::uint32_t page_bytes = 32768;  // of the ring: the unit of streaming
+inline constexpr std::uint32_t tile_bytes = tile * chunk * 2;
+inline constexpr std::uint32_t band = 4;  // tiles that are worked on together: 64 rows
+
+// What a block streams, in this order in every layer; the logits come once, after the layers.
+enum class Stream : std::uint32_t { qkv, output, gate_up, down, logits };
+inline constexpr std::uint32_t layer_streams = 4;
+
+// Part `index` of `count` things divided into `parts`: parts differ by one at most.
+struct Part {
+    std::uint32_t begin, end;
+    PK_HOST_DEVICE std::uint32_t count() const { return end - begin; }
+};
+PK_HOST_DEVICE Part part_of(std::uint32_t count, std::uint32_t parts, std::uint32_t index) {
+    return {count * index / parts, count * (index + 1) / parts};
+}
+
+// FFN columns of a cluster in a layer, in chunks.
+struct FfnShare {
+    std::uint16_t begin, count;
+};
+
+// The tiles of a stream that one block has, and the chunks of each row.
+struct Tiles {
+    Part tiles;
+    std::uint32_t chunks;
+    PK_HOST_DEVICE std::uint64_t bytes() const { return std::uint64_t{tiles.count()} * chunks * tile_bytes; }
+};
+
+// A page holds a whole number of chunks of all tiles of a band, in eights as there are eight warps.
+PK_HOST_DEVICE constexpr std::uint32_t page_chunks(std::uint32_t tiles) {
+    return page_bytes / tile_bytes / tiles / 8 * 8;
+}
+
+// D: the generated description of the decoder.
+template <class D>
+struct Shares {
+    static constexpr std::uint32_t groups = D::kv_heads;
+    static constexpr std::uint32_t group_heads = D::heads / D::kv_heads;
+    static constexpr std::uint32_t qkv_rows =
+        (group_heads + 2) * D::head;  // of a group: its queries, key, value
+    static constexpr std::uint32_t output_cols = group_heads * D::head;
+    static constexpr std::uint32_t hidden_chunks = D::hidden / chunk, ffn_chunks = D::ffn / chunk;
+    static constexpr std::uint32_t slice = D::hidden / members;  // columns of the residual stream of a member
+    static_assert(D::hidden % (members * chunk) == 0 && D::ffn % chunk == 0 && D::vocab % tile == 0);
+    static_assert(qkv_rows % tile == 0 && output_cols % chunk == 0);
+
+    // Which rows of the weight (for gate_up: tiles of 8 gate rows and the 8 up rows of the same columns).
+    // `block` of all blocks; `ffn` of its cluster in this layer. Clusters without a group have no qkv,
+    // output.
+    PK_HOST_DEVICE static Tiles tiles(Stream stream, std::uint32_t block, std::uint32_t blocks,
+                                      std::uint32_t layer, FfnShare ffn) {
+        const std::uint32_t member = block % members;
+        const bool attends = block / members < groups;
+        switch (stream) {
+            case Stream::qkv:
+                return {attends ? part_of(qkv_rows / tile, members, member) : Part{}, hidden_chunks};
+            case Stream::output:
+                return {attends ? slice_tiles(member) : Part{}, output_cols / chunk};
+            case Stream::gate_up:
+                // The member that has one tile more changes from layer to layer.
+                return {part_of(ffn.count * (chunk / 8u), members, (member + layer) % members),
+                        hidden_chunks};
+            case Stream::down:
+                return {slice_tiles(member), ffn.count};
+            default:
+                return {logits_tiles(block, blocks), hidden_chunks};
+        }
+    }
+
+    // Clusters without a KV head take more of the logits, so that all stream the same bytes in a step.
+    PK_HOST_DEVICE static Part logits_tiles(std::uint32_t block, std::uint32_t blocks) {
+        constexpr std::uint32_t all = D::vocab / tile, attending = groups * members;
+        if (blocks == attending) return part_of(all, blocks, block);
+        const std::uint32_t others = blocks - attending;
+        constexpr std::int64_t more = std::int64_t{D::layers} * (std::int64_t{qkv_rows + output_cols} * D::hidden -
+                                                                 std::int64_t{3 * D::hidden * chunk} * head_start);
+        const std::int64_t left = std::int64_t{D::vocab} * D::hidden - more * (others / members);
+        const std::uint32_t theirs =
+            left > 0 ? static_cast<std::uint32_t>(left * attending / blocks / (tile * D::hidden)) : 0;
+        if (block < attending) return part_of(theirs, attending, block);
+        const Part part = part_of(all - theirs, others, block - attending);
+        return {theirs + part.begin, theirs + part.end};
+    }
+
+    // While the groups attend, the other clusters fill their rings: so many chunks more of the FFN they take.
+    static constexpr std::uint32_t head_start =
+        4 * page_bytes * members / (3 * D::hidden * chunk * 2) < ffn_chunks / 32
+            ? 4 * page_bytes * members / (3 * D::hidden * chunk * 2)
+            : ffn_chunks / 32;
+
+    PK_HOST_DEVICE static Part slice_tiles(std::uint32_t member) {
+        return {member * slice / tile, (member + 1) * slice / tile};
+    }
+
+    // How many of the clusters that fit are used: a few more than groups would have to take too many columns.
+    static constexpr std::uint32_t used_clusters(std::uint32_t fit) {
+        const std::uint32_t most = fit < most_clusters ? fit : most_clusters;
+        return 2 * most >= 3 * groups ? most : most >= groups ? groups : 0;
+    }
+
+    // Chunks of a cluster in a layer, on average.
+    static constexpr double ffn_share(std::uint32_t clusters, bool attends) {
+        const double more = clusters == groups ? 0.0 : head_start;
+        const double equal = (ffn_chunks - more * (clusters - groups)) / clusters;
+        return attends ? equal : equal + more;
+    }
+
+    // shares[layer * clusters + c]: whole chunks; what a cluster lacks in one layer it gets in another.
+    static std::vector<FfnShare> ffn_shares(std::uint32_t clusters) {
+        std::vector<double> due(clusters, 0.0);  // chunks that it should have had by now, less what it had
+        std::vector<FfnShare> shares;
+        for (std::uint32_t layer = 0; layer < D::layers; ++layer) {
+            std::vector<std::uint32_t> count(clusters), order(clusters);
+            std::uint32_t given = 0;
+            for (std::uint32_t c = 0; c < clusters; ++c) {
+                due[c] += ffn_share(clusters, c < groups);
+                count[c] = due[c] > 0 ? static_cast<std::uint32_t>(due[c]) : 0;
+                given += count[c];
+                order[c] = c;
+            }
+            std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+                return due[a] - count[a] > due[b] - count[b];
+            });
+            // Rounding leaves some over; where rounding errors of `due` gave too many, the last give back.
+            for (std::uint32_t i = 0; given < ffn_chunks; ++i, ++given) ++count[order[i % clusters]];
+            for (std::uint32_t i = clusters - 1; given > ffn_chunks; i = i == 0 ? clusters - 1 : i - 1) {
+                if (count[order[i]] > 0) --count[order[i]], --given;
+            }
+            std::uint32_t begin = 0;
+            for (std::uint32_t c = 0; c < clusters; ++c) {
+                shares.push_back({static_cast<std::uint16_t>(begin), static_cast<std::uint16_t>(count[c])});
+                due[c] -= count[c];
+                begin += count[c];
+            }
+        }
+        return shares;
+    }
+
+    // The most chunks that a cluster has in a layer, whatever used_clusters says: the size of a buffer.
+    static constexpr std::uint32_t most_ffn_chunks() {
+        double most = 0;
+        for (std::uint32_t clusters = groups; clusters <= most_clusters; ++clusters) {
+            const double share = ffn_share(clusters, clusters == groups);
+            most = used_clusters(clusters) == clusters && share > most ? share : most;
+        }
+        return static_cast<std::uint32_t>(most) + 2;
+    }
+};
+
+}  // namespace mpk::cluster

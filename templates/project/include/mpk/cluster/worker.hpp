@@ -1,0 +1,121 @@
+// The kernel of the cluster worker: consumers and a loader in every block, steps until the call is over or
+// goes on with fewer rows in the next kernel.
+#pragma once
+
+#include "mpk/cluster/attention.hpp"
+#include "mpk/cluster/finish.hpp"
+#include "mpk/cluster/loader.hpp"
+#include "mpk/cluster/streams.hpp"
+
+namespace mpk::cluster {
+
+#if PK_SM90
+
+namespace detail {
+
+// Sines and cosines of every row's position, for all layers of the step.
+template <class B>
+PK_DEVICE void put_angles(B& block) {
+    using D = typename B::D;
+    constexpr std::uint32_t half = D::head / 2;
+    auto* angles = block.template at<float2>(B::L::angles);
+    for (std::uint32_t i = block.thread(); i < block.rows() * half; i += consumers) {
+        float2 a = {1, 0};
+        if constexpr (D::has_rope) {
+            const float angle =
+                static_cast<float>(block.board().position[i / half]) * pk::tile::rope_table<D>.value[i % half];
+            a = {::cosf(angle), ::sinf(angle)};
+        }
+        angles[i] = a;
+    }
+}
+
+template <class Program, std::uint32_t R>
+PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memory, std::uint32_t first_step) {
+    using D = typename Program::Decoder;
+    Block<D, R> block(m, setup, memory);
+    std::uint32_t drawn = pk::load_relaxed(setup.drawn);
+    const bool attends = block.attends();
+    for (block.step = first_step;; ++block.step) {
+        block.enter(0);
+        if (block.warp() == 0) {
+            block.patience.until([&] { return epoch_reached(setup, block.step); }, 0, block.step, 7);
+            read_board<D>(m, setup, block.control().step, block.lane());
+            if (block.patience.gone() && block.lane() == 0) block.control().step.rows = 0;
+        }
+        block.sync();
+        if (block.control().step.rows == 0) break;
+        put_angles(block);
+        _Pragma("unroll 1") for (std::uint32_t layer = 0; layer < D::layers; ++layer, ++block.turns) {
+            block.enter(op_of<D>(layer, LayerOp::norm));
+            gather(block, layer == 0 ? Source::embedding : Source::down, block.weights(layer).attention_norm,
+                   block.turns - 1, attends);
+            if (attends) {
+                stream_qkv(block, layer);
+                attend(block, layer);
+                stream_sums(block, Stream::output, layer, block.turns);
+            }
+            block.enter(op_of<D>(layer, LayerOp::ffn_norm));
+            gather(block, Source::output, block.weights(layer).ffn_norm, block.turns, true);
+            stream_gate_up(block, layer);
+            stream_sums(block, Stream::down, layer, block.turns);
+        }
+        block.enter(op_of<D>(D::layers, LayerOp::norm));
+        gather(block, Source::down, setup.final_norm, block.turns - 1, true);
+        if (block.board().samplers != 0) {
+            stream_logits(block, static_cast<float*>(m.tensors[D::logits]));
+        }
+        finish_step<Program>(block, drawn);
+        // Threads give up one by one, but leave together: the others would wait for them at a barrier.
+        if (block.any(block.patience.gone())) break;
+    }
+    if (block.thread() == 0) *const_cast<volatile std::uint32_t*>(&block.control().leaving) = 1;
+}
+
+}  // namespace detail
+
+// All threads of a block of block_size call, in clusters of `members` blocks that run at the same time.
+template <class Program, std::uint32_t R>
+PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char* memory) {
+    using D = typename Program::Decoder;
+    using L = Layout<D, R>;
+    auto& control = *reinterpret_cast<Control*>(memory + L::control);
+    const std::uint32_t thread = threadIdx.x, cluster = blockIdx.x / members;
+    if (thread == 0) {
+        for (std::uint32_t p = 0; p < most_pages; ++p) {
+            pk::ptx::mbarrier_init(&control.full[p], 1);
+            pk::ptx::mbarrier_init(&control.empty[p], consumer_warps);
+        }
+        for (auto& barrier : control.exchange) pk::ptx::mbarrier_init(&barrier, 1);
+        pk::ptx::mbarrier_init_fence();
+        control.started = control.leaving = 0;
+    }
+    for (std::uint32_t layer = thread; layer < D::layers; layer += block_size) {
+        reinterpret_cast<FfnShare*>(memory + L::ffn_share)[layer] = setup.ffn[layer * setup.clusters + cluster];
+        reinterpret_cast<LayerWeights*>(memory + L::weights)[layer] = setup.layers[layer];
+    }
+    // Rows that a batch does not fill are multiplied too: they must hold numbers.
+    for (std::uint32_t i = L::hidden + thread * 4; i < L::ring; i += block_size * 4) {
+        *reinterpret_cast<std::uint32_t*>(memory + i) = 0;
+    }
+    const std::uint32_t first_step = pk::load_acquire(setup.epoch);
+    __syncthreads();
+    pk::ptx::cluster_sync();
+    if (thread < consumers) {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 216;");
+        detail::consume<Program, R>(m, setup, memory, first_step);
+    } else {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
+        if (thread == consumers) {
+            Loader<D, R> loader(m, setup, memory);
+            loader.run(first_step);
+        }
+        __syncwarp();
+    }
+    // Peers store to this block's shared memory until they leave too.
+    pk::ptx::cluster_sync();
+}
+
+#endif
+
+}  // namespace mpk::cluster

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from kgen.frontend.build import build_graph
+from kgen.ir.graph import Worker
+from kgen.passes.pipeline import Compilation, compile_graph
+from kgen.paths import shipped_spec
+from kgen.report.phases import GeneralPhase, general_phases
+from kgen.report.workers import Edge, Workers, choose_worker, used_clusters
+from kgen.spec.load import load_spec
+from tests.graphs import TINY, build
+
+
+def compiled(spec: str, workers: int | None = None) -> Compilation:
+    path = shipped_spec(spec)
+    assert path is not None
+    return compile_graph(build_graph(load_spec(path), workers=workers))
+
+
+@pytest.fixture(scope="module")
+def llama() -> Workers:
+    return choose_worker(compiled("llama-3.2-1b"))
+
+
+def text_of(workers: Workers) -> str:
+    console = Console(width=132, file=io.StringIO())
+    with console.capture() as capture:
+        console.print(workers.to_table())
+    return capture.get()
+
+
+def test_phases_and_edges_of_the_cluster_worker(llama: Workers) -> None:
+    assert llama.chosen is Worker.CLUSTER
+    assert llama.cluster is not None
+    assert [(p.name, p.waits_for, p.edge) for p in llama.cluster.layer] == [
+        ("QKV", "down, of the layer before", Edge.ALL),
+        ("attention", "QKV", Edge.GROUP),
+        ("output", "attention", Edge.GROUP),
+        ("gate, up and SiLU", "output", Edge.ALL),
+        ("down", "gate, up and SiLU", Edge.GROUP),
+    ]
+    assert (llama.cluster.barriers_per_layer, llama.cluster.phases, llama.cluster.barriers) == (
+        2,
+        16 * 5 + 3,
+        16 * 2 + 3,
+    )
+
+
+def test_bytes_of_the_cluster_worker(llama: Workers) -> None:
+    """16 clusters of 8 SMs, 8 of which own a KV head; all stream the same bytes over a layer."""
+    assert llama.cluster is not None
+    streams = {p.name: (p.bytes, p.bytes_without_kv_head) for p in (*llama.cluster.layer, *llama.cluster.end)}
+    attention = streams.pop("attention")
+    assert attention == (16 * 8192 * 2 * 64 * 2 // 8, 0)  # keys and values of 16 contexts, of one KV head
+    assert streams["QKV"] == ((32 + 16) * 64 * 2048 * 2 // 64, 0)
+    assert streams["output"] == (2048 * 2048 * 2 // 64, 0)
+    assert streams["logits"] == (128256 * 2048 * 2 // 128,) * 2
+    layer = [streams[name] for name in ("QKV", "output", "gate, up and SiLU", "down")]
+    owner, other = (sum(column) for column in zip(*layer, strict=True))
+    whole = ((32 + 16) * 64 + 2048 + 3 * 8192) * 2048 * 2
+    assert owner == pytest.approx(other, abs=3)
+    assert 64 * owner + 64 * other == pytest.approx(whole, abs=64 * 4)
+    gate_up, down = streams["gate, up and SiLU"], streams["down"]
+    assert gate_up == pytest.approx((2 * down[0], 2 * down[1]), abs=2)
+
+
+@pytest.mark.parametrize(
+    ("sms", "clusters"), [(50, 0), (63, 0), (64, 8), (95, 8), (96, 12), (132, 16), (400, 16)]
+)
+def test_clusters(sms: int, clusters: int) -> None:
+    assert used_clusters(sms) == clusters
+
+
+def test_with_a_cluster_for_each_kv_head_there_are_no_others() -> None:
+    workers = choose_worker(compiled("tiny-decoder", workers=72))
+    assert workers.cluster is not None
+    streams = {p.name: p.bytes for p in workers.cluster.layer}
+    assert streams["gate, up and SiLU"] == 2 * 1024 * 512 * 2 // 64
+    assert streams["down"] == 1024 * 512 * 2 // 64
+    text = text_of(workers)
+    assert "8 groups (clusters) of 8 SMs, each with a KV head;" in text
+    assert "without KV head" not in text
+
+
+def test_a_gpu_without_a_cluster_for_each_kv_head() -> None:
+    workers = choose_worker(compiled("tiny-decoder", workers=50))
+    assert workers.chosen is Worker.GENERAL
+    assert workers.reasons == ("50 SMs are 6 clusters of 8, fewer than the 8 KV heads",)
+
+
+def test_phases_of_the_general_worker() -> None:
+    """Attention of a KV head waits for that head's part of QKV only; every other event joins all tasks."""
+    found = general_phases(compile_graph(build(TINY)))
+    names = ["attn_norm", "qkv", "attention", "o", "ffn_norm", "swiglu", "down"]
+    assert found.layer == tuple(
+        GeneralPhase(
+            f"layers.*.{name}",
+            (f"layers.*.{names[i - 1]}",),
+            2 if name == "attention" else 1,
+            name != "attention",
+        )
+        for i, name in enumerate(names)
+    )
+    assert (found.phases_per_layer, found.barriers_per_layer) == (7, 6)
+    # Embedding, two layers, norm, logits, sampling, advance. The first norm waits for its own row only.
+    assert found.phases == 1 + 2 * 7 + 4
+    assert found.barriers == 1 + 5 + 6 + 4
+
+
+def test_operators_side_by_side_are_one_phase() -> None:
+    """Gate and up do not wait for each other; the products and the sums after them do."""
+    found = general_phases(compile_graph(build(replace(TINY, fused=False))))
+    assert len(found.layer) == 11
+    assert found.phases_per_layer == 10
+
+
+def test_a_model_without_layers_has_phases_too() -> None:
+    found = general_phases(compile_graph(build(replace(TINY, layers=0))))
+    assert found.phases == 5
+
+
+def test_table_of_a_decoder(llama: Workers) -> None:
+    text = text_of(llama)
+    for line in (
+        "on a Hopper GPU: the cluster worker, 16 groups (clusters) of 8 SMs, 8 of them with a KV head each;",
+        "not the general worker, which has 7 dependent phases a layer (6 barriers)",
+        "5 dependent phases a layer, 2 of them behind a barrier of all SMs; ",
+        "83 phases and 35 barriers a step;",
+        "on every other target: the general worker",
+        "7 dependent phases a layer, 6 barriers; 117 phases and 100 barriers a step",
+        "part of the tasks, 8 events",
+        "all SMs (barrier), through global",
+        "inside a group, shared memory",
+    ):
+        assert line in text
+    qkv = next(line for line in text.splitlines() if "QKV" in line)
+    assert [cell.strip() for cell in qkv.split("│")[-3:-1]] == ["197 kB", "0 B"]
+
+
+def test_table_of_another_model() -> None:
+    workers = choose_worker(compiled("qwen2.5-0.5b"))
+    assert text_of(workers).startswith(
+        "on every target: the general worker; on a Hopper GPU not the cluster worker, because\n"
+        "- every layer: the QKV projection has a bias\n"
+    )
+
+
+def test_json(llama: Workers) -> None:
+    report = json.loads(json.dumps(llama.to_json()))
+    assert (report["on_hopper"], report["why_not_cluster"]) == ("cluster", [])
+    cluster = report["cluster"]
+    assert {name: value for name, value in cluster.items() if name not in ("layer", "end")} == {
+        "clusters": 16,
+        "sms_of_a_cluster": 8,
+        "pipelining": True,
+        "attention": "jit",
+        "phases_per_layer": 5,
+        "barriers_per_layer": 2,
+        "phases": 83,
+        "barriers": 35,
+    }
+    assert cluster["layer"][1] == {
+        "name": "attention",
+        "waits_for": "QKV",
+        "edge": "inside a group, shared memory",
+        "bytes": 4194304,
+        "bytes_without_kv_head": 0,
+    }
+    assert [phase["name"] for phase in cluster["end"]] == ["logits", "sampling", "advance"]
+    assert report["general"]["layer"][2] == {
+        "name": "layers.*.attention",
+        "waits_for": ["layers.*.wqkv"],
+        "events": 8,
+        "barrier": False,
+    }
+    assert report["general"]["barriers"] == 100
+
+
+def test_json_of_another_model() -> None:
+    report = choose_worker(compiled("qwen2.5-0.5b")).to_json()
+    assert report["on_hopper"] == "general"
+    assert report["why_not_cluster"] == ["every layer: the QKV projection has a bias"]
+    assert report["cluster"] is None
