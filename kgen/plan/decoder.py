@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kgen.ir.graph import AttentionDeal, Worker
 from kgen.ir.operator import Constant
+from kgen.plan.cluster_memory import rows_that_fit
 from kgen.plan.plan import OpRow, Plan
 from kgen.plan.task_templates import EMPTY_KIND
 
@@ -98,7 +99,11 @@ def cluster_decoder(plan: Plan) -> Decoder | list[str]:
     """What the cluster worker runs for this plan, or why the general worker runs it instead."""
     if plan.runtime.worker is Worker.GENERAL:
         return ["the spec asks for the general worker"]
-    return find_decoder(plan)
+    found = find_decoder(plan)
+    # Until the cluster worker has passed every check on a GPU it runs where a spec asks for it.
+    if isinstance(found, Decoder) and plan.runtime.worker is Worker.AUTO:
+        return ["the spec does not ask for it with `worker: cluster`"]
+    return found
 
 
 def find_decoder(plan: Plan) -> Decoder | list[str]:
@@ -263,6 +268,9 @@ def _sizes(decoder: Decoder) -> Iterator[str]:
         yield f"{decoder.heads // decoder.kv_heads} query heads share a KV head, more than {MAX_QUERIES}"
     if decoder.rows > MAX_ROWS:
         yield f"a step has {decoder.rows} rows, more than {MAX_ROWS}"
+    rows = rows_that_fit(decoder, len(decoder.layers))
+    if decoder.batch > rows:
+        yield f"shared memory has room for {rows} rows of this model, fewer than a batch of {decoder.batch}"
 
 
 def _by_layer(wrong: Iterable[tuple[int, str]], layers: int) -> Iterator[str]:

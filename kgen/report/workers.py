@@ -19,6 +19,7 @@ from kgen.report.phases import GeneralPhases, general_phases
 from kgen.report.sizes import size_text
 
 MOST_CLUSTERS = 16  # that the sums over clusters are written for
+ATTENTION = "attention"  # the phase that streams keys and values, not weights
 
 
 class Edge(StrEnum):
@@ -26,13 +27,16 @@ class Edge(StrEnum):
 
     ALL = "all SMs (barrier), through global memory"
     GROUP = "inside a group, shared memory"
+    TO_ONE = "SM 0 waits for all SMs (barrier)"
+    FROM_ONE = "all SMs wait for SM 0 (barrier)"
 
 
 @dataclass(frozen=True)
 class ClusterPhase:
     """A phase of the cluster worker and the bytes of weights, or keys and values, that one SM streams in it.
 
-    Means over layers, of an SM whose cluster owns a KV head, and of one whose cluster owns none.
+    Means over layers, of an SM whose cluster owns a KV head, and of one whose cluster owns none. Tiles are
+    divided as numbers: what whole tiles make of it differs by one of them.
     """
 
     name: str
@@ -65,8 +69,29 @@ class ClusterPhases:
 
     @property
     def barriers(self) -> int:
-        """Barriers of a step."""
-        return self.layers * self.barriers_per_layer + sum(phase.edge is Edge.ALL for phase in self.end)
+        """Barriers of a step; before the first layer there is none but the one that ends the step before."""
+        in_layers = self.layers * self.barriers_per_layer - 1
+        return in_layers + sum(phase.edge is not Edge.GROUP for phase in self.end)
+
+    @property
+    def step_bytes(self) -> int:
+        """Weights that an SM with a KV head streams in a step."""
+        streams = [phase.bytes for phase in self.layer if phase.name != ATTENTION]
+        return self.layers * sum(streams) + sum(phase.bytes for phase in self.end)
+
+    @property
+    def step_bytes_without_kv_head(self) -> int:
+        """Weights that an SM without a KV head streams in a step, if there are such SMs."""
+        return self.layers * sum(phase.bytes_without_kv_head for phase in self.layer) + sum(
+            phase.bytes_without_kv_head for phase in self.end
+        )
+
+    @property
+    def max_over_mean(self) -> float:
+        """The most weights that an SM streams in a step, over the mean of all SMs."""
+        others = self.clusters - GROUPS
+        mean = (GROUPS * self.step_bytes + others * self.step_bytes_without_kv_head) / self.clusters
+        return self.step_bytes / mean
 
 
 @dataclass(frozen=True)
@@ -94,6 +119,9 @@ class Workers:
             "barriers_per_layer": c.barriers_per_layer,
             "phases": c.phases,
             "barriers": c.barriers,
+            "step_bytes": c.step_bytes,
+            "step_bytes_without_kv_head": c.step_bytes_without_kv_head if c.clusters > GROUPS else None,
+            "step_bytes_max_over_mean": round(c.max_over_mean, 4),
             "layer": [asdict(phase) for phase in c.layer],
             "end": [asdict(phase) for phase in c.end],
         }
@@ -136,7 +164,8 @@ class Workers:
         total = (
             f"{len(c.layer)} dependent phases a layer, {c.barriers_per_layer} of them behind a barrier of "
             f"all SMs; {c.phases:,} phases and {c.barriers:,} barriers a step;\n"
-            "bytes are means over layers, those of attention for full contexts\n"
+            "bytes are means over layers, those of attention for full contexts;\n"
+            f"weights that an SM streams in a step: {_step_text(c)}\n"
         )
         return head, table, Text(total)
 
@@ -172,12 +201,9 @@ def choose_worker(compilation: Compilation) -> Workers:
 
 
 def used_clusters(sms: int) -> int:
-    """How many clusters of the cluster worker run on so many SMs; 0 if there is not one for each KV head.
-
-    A few more clusters than KV heads would have to take more FFN columns than they have room for.
-    """
+    """How many clusters of the cluster worker run on so many SMs; 0 if there is not one for each KV head."""
     fit = min(sms // GROUP_SMS, MOST_CLUSTERS)
-    return fit if 2 * fit >= 3 * GROUPS else GROUPS if fit >= GROUPS else 0
+    return fit if fit >= GROUPS else 0
 
 
 def _cluster_phases(d: Decoder, clusters: int) -> ClusterPhases:
@@ -186,15 +212,15 @@ def _cluster_phases(d: Decoder, clusters: int) -> ClusterPhases:
     cache = d.batch * d.context * 2 * d.head * DType.BF16.itemsize // GROUP_SMS
     layer = (
         ClusterPhase("QKV", "down, of the layer before", Edge.ALL, *qkv),
-        ClusterPhase("attention", "QKV", Edge.GROUP, cache, 0),
-        ClusterPhase("output", "attention", Edge.GROUP, *output),
+        ClusterPhase(ATTENTION, "QKV", Edge.GROUP, cache, 0),
+        ClusterPhase("output", ATTENTION, Edge.GROUP, *output),
         ClusterPhase("gate, up and SiLU", "output", Edge.ALL, *gate_up),
         ClusterPhase("down", "gate, up and SiLU", Edge.GROUP, *down),
     )
     end = (
         ClusterPhase("logits", "down, of the last layer", Edge.ALL, *logits),
-        ClusterPhase("sampling", "logits", Edge.ALL, 0, 0),
-        ClusterPhase("advance", "sampling", Edge.ALL, 0, 0),
+        ClusterPhase("sampling, advance", "logits", Edge.TO_ONE, 0, 0),
+        ClusterPhase("next step", "sampling, advance", Edge.FROM_ONE, 0, 0),
     )
     attention = "jit" if d.jit_attention else "aot"
     return ClusterPhases(clusters, len(d.layers), layer, end, d.pipelining, attention)
@@ -203,18 +229,19 @@ def _cluster_phases(d: Decoder, clusters: int) -> ClusterPhases:
 def _streams(d: Decoder, clusters: int) -> Iterator[tuple[int, int]]:
     """Bytes of QKV, output, gate and up, down, logits of an SM: with a KV head in its cluster, and without.
 
-    Clusters without one take more of the FFN columns, so that all stream as much over a layer.
+    All clusters have an equal share of the FFN and of the logits: so those without a KV head stream less, but
+    nobody waits in a layer for a cluster that has more of its FFN.
     """
     row = d.hidden * DType.BF16.itemsize
-    attention = (d.heads + 2 * d.kv_heads) * d.head * row / GROUPS, d.heads * d.head * row / GROUPS
-    ffn = 3 * d.ffn * row
-    owners = others = ffn / clusters
-    if clusters > GROUPS:
-        owners = max(0.0, (sum(attention) * GROUPS + ffn) / clusters - sum(attention))
-        others = (ffn - owners * GROUPS) / (clusters - GROUPS)
-    for share in attention:
-        yield round(share / GROUP_SMS), 0
-    for part in (2 / 3, 1 / 3):
-        yield round(part * owners / GROUP_SMS), round(part * others / GROUP_SMS)
-    logits = round(d.vocab * row / clusters / GROUP_SMS)
-    yield logits, logits
+    for share in (d.heads + 2 * d.kv_heads) * d.head, d.heads * d.head:
+        yield round(share * row / GROUPS / GROUP_SMS), 0
+    for share in 2 * d.ffn, d.ffn, d.vocab:
+        each = round(share * row / clusters / GROUP_SMS)
+        yield each, each
+
+
+def _step_text(c: ClusterPhases) -> str:
+    if c.clusters == GROUPS:
+        return size_text(c.step_bytes)
+    with_head, without = size_text(c.step_bytes), size_text(c.step_bytes_without_kv_head)
+    return f"{with_head} with a KV head, {without} without; the most is {c.max_over_mean:.3g} times the mean"

@@ -43,6 +43,14 @@ def test_weights_over_the_limit_are_not_made(project: Path, host_build: tuple[Pa
     assert "exceed TINY_TEST_MAX_MB=0.01" in output.replace("\n", " ")
 
 
+def test_models_have_the_workers_that_are_asked_for(project: Path, host_build: tuple[Path, str]) -> None:
+    code, output = harness(project, host_build[0], "-k", "test_info", TINY_TEST_WORKERS="3")
+    assert code == 0, output
+    code, output = harness(project, host_build[0], "-k", "test_info", TINY_TEST_WORKERS="1000000")
+    assert code == 1
+    assert "options.workers is 1000000" in output
+
+
 @pytest.mark.slow
 def test_thread_sanitizer(project: Path) -> None:
     library = build_project(project, "host-tsan") / "libtiny.so"

@@ -23,7 +23,9 @@ from stage import Run
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 EXACT = ("llama_3_2_1b", "qwen3_0_6b")  # compared with transformers at their real shapes
-SPECS = ("tiny", "smollm2-135m", "llama-3.2-1b", "qwen3-0.6b")
+SMALL = ("tiny", "tiny_decoder")  # in full by their harness, and under the sanitizer
+GENERAL_WORKERS = 128  # a number of workers asks for the general worker; of any Hopper GPU all these fit
+SPECS = ("tiny", "tiny-decoder", "smollm2-135m", "llama-3.2-1b", "qwen3-0.6b")
 
 
 def generate(run: Run, projects: Path) -> None:
@@ -64,6 +66,22 @@ def bench(run: Run, project: Path, library: Path, full: bool) -> None:
     run.stage(f"bench {name}", command, 560, env=environment, figures=figures)
 
 
+def harness(run: Run, name: str, project: Path, library: Path) -> None:
+    """The project's own tests, with the worker that is fastest and with the general one."""
+    command = [sys.executable, "-m", "pytest", "-q", project / "tests"]
+    environment = {f"{name.upper()}_LIBRARY": str(library)}
+    run.stage(f"harness {name}", command, 300, env=environment)
+    environment[f"{name.upper()}_TEST_WORKERS"] = str(GENERAL_WORKERS)
+    run.stage(f"harness {name} general worker", command, 300, env=environment)
+
+
+def sanitizer(run: Run, name: str, project: Path, library: Path) -> None:
+    """A small request under compute-sanitizer, where it is installed."""
+    for tool in ("memcheck", "racecheck") if shutil.which("compute-sanitizer") else ():
+        command = ["compute-sanitizer", f"--tool={tool}", "--error-exitcode=9", sys.executable]
+        run.stage(f"sanitizer {name} {tool}", [*command, HERE / "smoke.py", project, library], 300)
+
+
 def main() -> int:
     """Run the stages."""
     parser = argparse.ArgumentParser()
@@ -100,21 +118,11 @@ def main() -> int:
         ):
             run.stage("tasks", [binary], 120)
             binary.unlink()
-    if "tiny" in built:
-        project, library = built["tiny"]
+    for name in filter(built.__contains__, SMALL):
         if wanted("harness"):
-            environment = {"TINY_LIBRARY": str(library)}
-            run.stage("harness tiny", [python, "-m", "pytest", "-q", project / "tests"], 300, env=environment)
+            harness(run, name, *built[name])
         if wanted("sanitizer"):
-            for tool in ("memcheck", "racecheck") if shutil.which("compute-sanitizer") else ():
-                command = [
-                    "compute-sanitizer",
-                    f"--tool={tool}",
-                    "--error-exitcode=9",
-                    python,
-                    HERE / "smoke.py",
-                ]
-                run.stage(f"sanitizer {tool}", [*command, project, library], 300)
+            sanitizer(run, name, *built[name])
     for name in EXACT:
         if name in built and wanted("compare"):
             command = [python, HERE / "compare.py", *built[name], *(["--full"] if full else [])]

@@ -51,6 +51,11 @@ def test_timeline(tmp_path: Path, flags: list[str]) -> None:
     run(tmp_path / "timeline")
 
 
+def test_cluster(tmp_path: Path) -> None:
+    compile_host("cluster.cpp", tmp_path / "cluster", "-O1", "-fsanitize=address,undefined")
+    run(tmp_path / "cluster")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 @pytest.mark.parametrize(("arch", "timeline"), [("80", 0), ("90a", 0), ("90a", 1), ("100a", 0), ("120a", 0)])

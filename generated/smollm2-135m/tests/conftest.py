@@ -1,7 +1,9 @@
 """Finds the library and makes what the tests share: a random weight file, a model on it, the reference.
 
 {NAME}_LIBRARY names the library (else build/cuda where there is a driver, else build/host);
-{NAME}_TEST_MAX_MB is the largest weight file to make, in MB: tests that need a larger one are skipped.
+{NAME}_TEST_MAX_MB is the largest weight file to make, in MB: tests that need a larger one are skipped;
+{NAME}_TEST_WORKERS is the number of workers of the models, where a test asks for none (0: as many as are
+fastest).
 """
 
 from __future__ import annotations
@@ -62,19 +64,27 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model(binding: ModuleType, library: Any, weights: Path) -> Iterator[Any]:
+def workers() -> int:
+    """Workers of a model whose test asks for no number of them."""
+    return int(os.environ.get(f"{_VARIABLES}_TEST_WORKERS", "0"))
+
+
+@pytest.fixture(scope="session")
+def model(binding: ModuleType, library: Any, weights: Path, workers: int) -> Iterator[Any]:
     """A model with default options, shared by all tests that do not change it."""
-    with binding.Model(weights, library=library) as model:
+    with binding.Model(weights, library=library, workers=workers) as model:
         yield model
 
 
 @pytest.fixture
-def make_model(binding: ModuleType, library: Any, weights: Path) -> Iterator[Callable[..., Any]]:
+def make_model(
+    binding: ModuleType, library: Any, weights: Path, workers: int
+) -> Iterator[Callable[..., Any]]:
     """Makes models with other options, and closes them after the test."""
     made = []
 
     def make(**options: Any) -> Any:
-        made.append(binding.Model(weights, library=library, **options))
+        made.append(binding.Model(weights, library=library, **{"workers": workers} | options))
         return made[-1]
 
     yield make

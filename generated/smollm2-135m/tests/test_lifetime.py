@@ -149,11 +149,10 @@ def test_a_process_ends_with_models_open_and_calls_running(
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
-def test_two_models_from_two_threads(
-    model: Any, make_model: Callable[..., Any], spec: dict[str, Any]
-) -> None:
+def test_two_models_from_two_threads(make_model: Callable[..., Any], spec: dict[str, Any]) -> None:
     prompts = [[random_prompt(spec, 5 + t, seed=t)] for t in range(2)]
-    expected = [model.generate(p, max_new_tokens=10)[0].tokens for p in prompts]
+    alone = make_model(workers=3)
+    expected = [alone.generate(p, max_new_tokens=10)[0].tokens for p in prompts]
     models = [make_model(workers=2) for _ in range(2)]
     failures: list[str] = []
 
@@ -252,7 +251,7 @@ def test_last_error_belongs_to_the_thread(model: Any, binding: ModuleType) -> No
     assert b"sequence is 99" in model.library.last_error()
 
 
-def test_info(model: Any, spec: dict[str, Any]) -> None:
+def test_info(model: Any, spec: dict[str, Any], workers: int) -> None:
     info, runtime = model.info, spec["runtime"]
     assert (info.batch, info.context, info.rows) == (runtime["batch"], runtime["context"], runtime["rows"])
     assert (info.vocab, info.kv_page, info.weight_bytes) == (
@@ -264,5 +263,5 @@ def test_info(model: Any, spec: dict[str, Any]) -> None:
     assert info.kv_tokens == pages * runtime["kv_page"]
     attention = [op["constants"] for op in spec["ops"] if op["kind"] == "attention"]
     assert info.kv_bytes == sum(2 * c["kv_heads"] * c["head"] * 2 * info.kv_tokens for c in attention)
-    if not info.cuda:
-        assert info.workers == len(os.sched_getaffinity(0))
+    if workers or not info.cuda:
+        assert info.workers == (workers or len(os.sched_getaffinity(0)))

@@ -46,10 +46,11 @@ public:
         cursor_ = &m.timeline.cursors[number];
         records_ = m.timeline.records + std::uint64_t{number} * m.timeline.capacity;
         capacity_ = m.timeline.capacity;
-        kept_ = cursor_->kept;
+        kept_ = first_ = cursor_->kept;
         dropped_ = cursor_->dropped;
+        opened_ = detail::clock_pair();
         if (cursor_->opened != 0) return;
-        cursor_->first = detail::clock_pair();
+        cursor_->first = {opened_.ns, opened_.ns};
         cursor_->opened = 1;
     }
     TimelineTrack(const TimelineTrack&) = delete;
@@ -60,7 +61,19 @@ public:
         if (cursor_ == nullptr) return;
         cursor_->kept = kept_;
         cursor_->dropped = dropped_;
-        cursor_->last = detail::clock_pair();
+        // To nanoseconds here, as the next kernel of the call may have this worker on another SM, whose clock
+        // has nothing to do with this one's.
+        const ClockPair closed = detail::clock_pair();
+        const double ticks = static_cast<double>(closed.ticks - opened_.ticks);
+        const double rate = ticks > 0 ? static_cast<double>(closed.ns - opened_.ns) / ticks : 1.0;
+        const auto to_ns = [&](Time time) {
+            return opened_.ns + static_cast<std::uint64_t>(static_cast<double>(time - opened_.ticks) * rate);
+        };
+        for (std::uint32_t i = first_; i < kept_; ++i) {
+            records_[i].begin = to_ns(records_[i].begin);
+            records_[i].end = to_ns(records_[i].end);
+        }
+        cursor_->last = {closed.ns, closed.ns};
     }
 
     PK_DEVICE Time now() const { return cursor_ == nullptr ? 0 : pk::ticks(); }
@@ -81,7 +94,8 @@ public:
 private:
     TimelineCursor* cursor_ = nullptr;  // null: this thread does not record
     TimelineRecord* records_ = nullptr;
-    std::uint32_t capacity_ = 0, kept_ = 0, dropped_ = 0;
+    std::uint32_t capacity_ = 0, first_ = 0, kept_ = 0, dropped_ = 0;
+    ClockPair opened_ = {};
 };
 
 #else

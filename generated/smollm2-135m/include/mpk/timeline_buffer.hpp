@@ -26,7 +26,7 @@ inline constexpr std::uint32_t first_consumer_track = 3;  // and one more for ea
 // One span of a track. Spans of a track come in the order of their ends and do not overlap, except that one
 // may lie inside another.
 struct TimelineRecord {
-    std::uint64_t begin, end;  // pk::ticks of the worker
+    std::uint64_t begin, end;  // pk::ticks of the worker; nanoseconds once the track is closed
     std::uint32_t task;        // index of the task, 0xffffffff for none
     std::uint32_t step;
     std::uint32_t amount;  // wait_event: the event; else the bytes moved
@@ -34,7 +34,7 @@ struct TimelineRecord {
 };
 static_assert(sizeof(TimelineRecord) == 32);
 
-// The same moment on the clock of a worker and on the one that all workers share.
+// The same moment on two clocks: in a closed track both are the one that all workers share.
 struct ClockPair {
     std::uint64_t ticks, ns;
 };

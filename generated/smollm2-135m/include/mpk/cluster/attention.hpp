@@ -1,8 +1,8 @@
 // Attention of a group: one KV head and its query heads, for every row of the step. The pages of keys and
 // values come through the ring; what this step adds to the cache is put in place in shared memory.
 //
-// A span is worked on by the warps in turns of a unit; their results are folded in order of the warps, the
-// spans' in order of the spans, always by the same arithmetic, whoever computed them.
+// A span is worked on by the warps in turns of a unit, short ones several at a time; the results of units are
+// folded in their order, the spans' in theirs, always by the same arithmetic, whoever computed them.
 #pragma once
 
 #include "mpk/cluster/gather.hpp"
@@ -144,9 +144,9 @@ PK_DEVICE void put_queries(B& block, std::uint32_t row) {
     }
 }
 
-// This warp's units of a span; its result to L::warp_partials[warp].
+// This warp's units of the round; its result to L::warp_partials[warp].
 template <class B>
-PK_DEVICE void attend_span(B& block, std::uint32_t row, const Spans& spans, std::uint32_t span) {
+PK_DEVICE void attend_round(B& block, std::uint32_t row, const Part& range) {
     using D = typename B::D;
     using L = typename B::L;
     constexpr std::uint32_t steps = D::head / 16, units_of_page = page_tokens<D> / unit;
@@ -156,7 +156,6 @@ PK_DEVICE void attend_span(B& block, std::uint32_t row, const Spans& spans, std:
     const std::uint32_t query = block.address(L::query), query_row = lane % 16;
     const std::uint32_t key_row = lane / 16 * 8 + lane % 8, value_row = lane / 8 % 2 * 8 + lane % 8;
     float out[2 * steps][4] = {}, most = never, sum = 0;
-    const Part range = spans.of(span);
 
     _Pragma("unroll 1") for (std::uint32_t base = range.begin; base < range.end; base += units_of_page) {
         const std::uint32_t page = block.wait_page();
@@ -234,14 +233,16 @@ PK_DEVICE void attend_span(B& block, std::uint32_t row, const Spans& spans, std:
     if (i == 0) *reinterpret_cast<float2*>(&to[D::head]) = {most, sum};
 }
 
-// Four floats of a span's result, at offset 4 `piece`: channels, or the maximum and the sum.
+// Four floats of a span's result, at offset 4 `piece`: channels, or the maximum and the sum. `first`: the
+// warp that had its first unit.
 template <class B>
-PK_DEVICE float4 fold_warps(const B& block, std::uint32_t piece, std::uint32_t warps) {
+PK_DEVICE float4 fold_warps(const B& block, std::uint32_t piece, std::uint32_t first, std::uint32_t warps) {
     using D = typename B::D;
     using L = typename B::L;
     constexpr std::uint32_t pieces = L::partial_stride / 4;
     const std::uint32_t channel = piece % pieces * 4;
-    const float* head = block.template at<const float>(L::warp_partials) + piece / pieces * L::partial_stride;
+    const float* head = block.template at<const float>(L::warp_partials) + first * (L::partial_bytes / 4) +
+                        piece / pieces * L::partial_stride;
     float most = head[D::head];
     for (std::uint32_t w = 1; w < warps; ++w) most = fmaxf(most, head[w * (L::partial_bytes / 4) + D::head]);
     float4 x = {};
@@ -302,9 +303,6 @@ PK_DEVICE void attend(B& block, std::uint32_t layer) {
     constexpr std::uint32_t R = B::rows_room, pieces = L::partial_bytes / 16;
     block.begin(layer, LayerOp::attention);
     const std::uint32_t rows = block.rows();
-    const auto slot = [&](std::uint32_t s) {
-        return block.template at<float>(L::partials) + s * (L::partial_bytes / 4);
-    };
     if constexpr (R > 1) block.expect(Exchange::attention, rows * B::S::output_cols * 2);
     detail::add_keys(block, layer);
 
@@ -318,27 +316,37 @@ PK_DEVICE void attend(B& block, std::uint32_t layer) {
             detail::put_queries(block, row);
             block.sync();
         }
-        _Pragma("unroll 1") for (std::uint32_t span = mine.begin; span < mine.end; ++span) {
-            detail::attend_span(block, row, spans, span);
+        _Pragma("unroll 1") for (std::uint32_t span = mine.begin; span < mine.end; span += spans.round()) {
+            const Part range = spans.of(span, mine.end);
+            detail::attend_round(block, row, range);
             block.sync();
-            const Part range = spans.of(span);
-            const std::uint32_t warps = range.count() < consumer_warps ? range.count() : consumer_warps;
+            const std::uint32_t count =
+                (range.count() + spans.length - 1) / spans.length;  // spans of the round
+            const auto fold = [&](std::uint32_t piece, std::uint32_t i) {
+                const std::uint32_t first = i * spans.length, left = range.count() - first;
+                const std::uint32_t units = left < spans.length ? left : spans.length;
+                return detail::fold_warps(block, piece, first % consumer_warps,
+                                          units < consumer_warps ? units : consumer_warps);
+            };
             if constexpr (R == 1) {
                 // Every member gets every span: that saves the way back from an owner.
-                for (std::uint32_t t = block.thread(); t < pieces * members; t += consumers) {
-                    const float4 x = detail::fold_warps(block, t / members, warps);
-                    block.send(Exchange::partial, L::partials + span * L::partial_bytes + t / members * 16,
+                for (std::uint32_t t = block.thread(); t < pieces * count * members; t += consumers) {
+                    const std::uint32_t j = t / members, i = j / pieces, piece = j % pieces;
+                    const float4 x = fold(piece, i);
+                    block.send(Exchange::partial, L::partials + (span + i) * L::partial_bytes + piece * 16,
                                reinterpret_cast<const uint4&>(x));
                 }
             } else {
                 // The owner's own spans lie apart: those of others may come while it works on a row before.
-                const std::uint32_t at = span * L::partial_bytes, base = block.base_of(owner);
-                for (std::uint32_t t = block.thread(); t < pieces; t += consumers) {
-                    const float4 x = detail::fold_warps(block, t, warps);
+                const std::uint32_t base = block.base_of(owner);
+                for (std::uint32_t t = block.thread(); t < pieces * count; t += consumers) {
+                    const std::uint32_t i = t / pieces, piece = t % pieces;
+                    const std::uint32_t at = (span + i) * L::partial_bytes + piece * 16;
+                    const float4 x = fold(piece, i);
                     if (owner == block.member()) {
-                        *reinterpret_cast<float4*>(block.template at<unsigned char>(L::own_partials + at) + t * 16) = x;
+                        *block.template at<float4>(L::own_partials + at) = x;
                     } else {
-                        pk::ptx::store_peer(base + L::partials + at + t * 16, reinterpret_cast<const uint4&>(x),
+                        pk::ptx::store_peer(base + L::partials + at, reinterpret_cast<const uint4&>(x),
                                             base + B::barrier_offset(Exchange::partial));
                     }
                 }
@@ -351,6 +359,10 @@ PK_DEVICE void attend(B& block, std::uint32_t layer) {
                 block.expect(Exchange::partial, (spans.count - mine.end) * L::partial_bytes);
                 block.wait(Exchange::partial);
             }
+            const auto slot = [&](std::uint32_t s) {
+                constexpr std::uint32_t own = L::own_partials, others = L::partials;
+                return block.template at<float>((s < mine.end ? own : others) + s * L::partial_bytes);
+            };
             detail::finish_row(
                 block, spans.count, members, slot, [&](std::uint32_t column, std::uint32_t pair) {
                     block.send(Exchange::attention,
@@ -362,7 +374,9 @@ PK_DEVICE void attend(B& block, std::uint32_t layer) {
     if constexpr (R == 1) {
         block.wait(Exchange::partial);
         const Spans spans(block.board().position[0]);
-        const auto slot = [&](std::uint32_t s) { return block.template at<float>(L::partials + s * L::partial_bytes); };
+        const auto slot = [&](std::uint32_t s) {
+            return block.template at<float>(L::partials + s * L::partial_bytes);
+        };
         detail::finish_row(block, spans.count, 1, slot, [&](std::uint32_t column, std::uint32_t pair) {
             *block.template at<std::uint32_t>(L::attended + column / chunk * 64 + column % chunk * 2) = pair;
         });

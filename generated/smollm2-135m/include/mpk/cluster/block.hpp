@@ -2,9 +2,9 @@
 // complete, and the step.
 #pragma once
 
-#include "mpk/cluster/setup.hpp"
 #include "mpk/cluster/layout.hpp"
 #include "mpk/cluster/patience.hpp"
+#include "mpk/cluster/setup.hpp"
 #include "mpk/timeline.hpp"
 #include "pk/platform/atomic.hpp"
 #include "pk/ptx/cluster.hpp"
@@ -47,6 +47,7 @@ public:
           base_(pk::ptx::shared_address(memory)),
           peer_(pk::ptx::peer_address(base_, threadIdx.x % members)) {
         refresh();
+        entered_ = track.now();
     }
 
     // Forgets what the compiler derived from the thread's number: it would keep that of all parts of a layer
@@ -104,9 +105,11 @@ public:
     // Address of the next page, when it has come.
     PK_DEVICE std::uint32_t wait_page() {
         std::uint64_t* full = &control().full[page_];
+        const TimelineTrack::Time begin = track.now();
         if (!pk::ptx::mbarrier_try_wait(full, parity_)) {
             patience.until([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step, page_event);
         }
+        if constexpr (PK_TIMELINE != 0) track.record(Activity::wait_page, begin, setup.op_tasks[op], step);
         return base_ + L::ring + page_ * page_bytes;
     }
     PK_DEVICE unsigned char* page_data() const { return memory_ + L::ring + page_ * page_bytes; }
@@ -121,19 +124,27 @@ public:
         }
     }
 
+    // The consumers turn to another operator.
+    PK_DEVICE void enter(std::uint32_t next) {
+        refresh();
+        record_task();
+        op = next;
+    }
+    // What was done since `enter`, for the timeline.
+    PK_DEVICE void record_task() {
+        if constexpr (PK_TIMELINE != 0) {
+            track.record(Activity::task, entered_, setup.op_tasks[op], step);
+            entered_ = track.now();
+        }
+    }
+
     // The consumers begin the next stream.
     PK_DEVICE void begin(std::uint32_t layer, LayerOp which) {
-        refresh();
-        op = op_of<D>(layer, which);
+        enter(op_of<D>(layer, which));
         if constexpr (!D::pipelining) {
             // Only paces the loader: nothing is handed on.
             if (thread_ == 0) *const_cast<volatile std::uint32_t*>(&control().started) = ++begun_;
         }
-    }
-
-    PK_DEVICE void begin_gather(std::uint32_t layer, LayerOp which) {
-        refresh();
-        op = op_of<D>(layer, which);
     }
 
     // --- exchange inside the cluster
@@ -162,8 +173,16 @@ public:
         const std::uint32_t barrier = base_ + barrier_offset(e);
         const TimelineTrack::Time begin = track.now();
         patience.until([&] { return pk::ptx::mbarrier_try_wait_cluster(barrier, parity); }, op, step, bit);
-        track.record(Activity::wait_event, begin, no_task, step, bit);
+        record_wait(begin);
         exchange_parity_ ^= 1u << bit;
+    }
+
+    // In the timeline a wait is for the event that the plan has the operator wait for.
+    PK_DEVICE void record_wait(TimelineTrack::Time begin) {
+        if constexpr (PK_TIMELINE != 0) {
+            const std::uint32_t task = setup.op_tasks[op];
+            track.record(Activity::wait_event, begin, task, step, m.tasks[task].wait);
+        }
     }
 
 private:
@@ -173,6 +192,7 @@ private:
     std::uint32_t thread_;
     std::uint32_t page_ = 0, parity_ = 0, exchange_parity_ = 0;
     std::uint32_t begun_ = 0;  // streams
+    TimelineTrack::Time entered_ = {};
 };
 
 #endif

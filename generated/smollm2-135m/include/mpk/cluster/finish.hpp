@@ -1,8 +1,8 @@
 // The end of a step: the next token of every sequence that samples, then the rows of the next step.
 //
-// Each block has released its part of the step (Best of every sampler and `done`). Block s chooses for
-// sequence s; block 0 waits for all of them and for all blocks to be done, advances the sequences and
-// releases the epoch, on which all blocks wait.
+// Each block releases its part of the step (`done`). Block 0 waits for all of them, takes the best tokens,
+// waits for those that other blocks draw, advances the sequences and releases the epoch, on which all blocks
+// wait.
 #pragma once
 
 #include "mpk/cluster/logits.hpp"
@@ -21,20 +21,31 @@ PK_DEVICE void read_board(const Machine& m, const Setup& setup, StepBoard& board
     if (live == 0 || rows < setup.fewest_rows) rows = 0;
     const bool mine = lane < rows && lane < most_rows;
     std::int32_t sampler = -1;
+    bool draws = false;
     if (mine) {
         const std::uint32_t sequence = m.step.sequence[lane], position = m.step.position[lane];
         const std::uint32_t first_row = m.step.first_row[sequence];
-        sampler = m.step.sample_row[sequence] == static_cast<std::int32_t>(lane) ? static_cast<std::int32_t>(sequence) : -1;
+        sampler = m.step.sample_row[sequence] == static_cast<std::int32_t>(lane)
+                      ? static_cast<std::int32_t>(sequence)
+                      : -1;
+        // Read here what the end of the step would have to wait for.
+        std::int32_t given = -1;
+        if (position + 1 < m.sequences[sequence].prompt_length) {
+            given = m.prompts[std::uint64_t{sequence} * m.context + position + 1];
+        }
+        draws = sampler >= 0 && given < 0 && m.sequences[sequence].temperature > 0;
+        board.given[lane] = given;
         board.sequence[lane] = sequence;
         board.position[lane] = position;
         board.first[lane] = position - (lane - first_row);
-        board.token[lane] = static_cast<const std::int32_t*>(m.tensors[D::tokens])[lane];
+        board.token[lane] = setup.tokens[lane];
         board.sampler[lane] = sampler;
     }
-    const std::uint32_t samplers = __ballot_sync(~0u, sampler >= 0);
+    const std::uint32_t samplers = __ballot_sync(~0u, sampler >= 0), drawing = __ballot_sync(~0u, draws);
     if (lane == 0) {
         board.rows = rows;
         board.samplers = __popc(samplers);
+        board.drawing = drawing;
     }
 }
 
@@ -54,80 +65,96 @@ PK_DEVICE void run_alone(const Machine& m, void* const* operands, std::uint32_t 
     TaskBody::run(context);
 }
 
-// Sequence `blockIdx.x`, if it samples in this step.
-template <class Program, class B>
-PK_DEVICE void choose(B& block) {
+// Waits until all blocks have done the step. One warp; its lanes then see what the blocks wrote.
+template <class B>
+PK_DEVICE void wait_for_blocks(B& block) {
+    constexpr std::uint32_t most = most_clusters * members / 32;
+    const auto all = [&] {
+        bool reached = true;
+        PK_UNROLL
+        for (std::uint32_t i = 0; i < most; ++i) {
+            const std::uint32_t b = block.lane() + i * 32;
+            if (b < gridDim.x) reached = pk::load_relaxed(&block.setup.done[b]) == block.step + 1 && reached;
+        }
+        return reached;
+    };
+    block.patience.until(all, block.op, block.step, 7);
+    __syncwarp();
+    asm volatile("fence.acq_rel.gpu;" : : : "memory");
+}
+
+// The token of row `row`, which samples: the best one, or in the prompt the one that is given. One warp.
+template <class B>
+PK_DEVICE void choose_best(B& block, std::uint32_t row) {
     using D = typename B::D;
     const Machine& m = block.m;
-    const std::uint32_t s = blockIdx.x, blocks = gridDim.x, lane = block.lane();
-    bool samples = false;
-    std::uint32_t position = 0;
-    for (std::uint32_t row = 0; row < block.rows(); ++row) {
-        if (block.board().sampler[row] != static_cast<std::int32_t>(s)) continue;
-        samples = true;
-        position = block.board().position[row] + 1;  // of the token to choose
+    const std::uint32_t s = static_cast<std::uint32_t>(block.board().sampler[row]);
+    Candidate best;
+    for (std::uint32_t b = block.lane(); b < gridDim.x; b += 32) {
+        const Best& part = block.setup.best[std::uint64_t{s} * gridDim.x + b];
+        best.add(Candidate{part.most, part.sum, part.token});
     }
-    if (!samples) return;
-    const Sequence& sequence = m.sequences[s];
-    const bool draws = sequence.temperature > 0 && position >= sequence.prompt_length;
-    if (block.warp() == 0) {
-        Candidate best;
-        for (std::uint32_t b = lane; b < blocks; b += 32) {
-            const Best* part = &block.setup.best[std::uint64_t{s} * blocks + b];
-            block.patience.until([&] { return pk::load_acquire(&part->epoch) == block.step + 1; }, block.op, block.step, 7);
-            best.add(Candidate{part->most, part->sum, part->token});
-        }
-        PK_UNROLL
-        for (std::uint32_t step = 16; step != 0; step /= 2) best.add_lane(step, lane);
-        if (lane == 0 && !draws) {
-            const float* logits = static_cast<const float*>(m.tensors[D::logits]) + s * std::uint64_t{pk::tile::padded(D::vocab)};
-            std::uint32_t token = best.token;
-            float logit = best.most;
-            if (position < sequence.prompt_length) {
-                token = static_cast<std::uint32_t>(m.prompts[std::uint64_t{s} * m.context + position]);
-                logit = logits[token];
-            }
-            static_cast<std::int32_t*>(m.tensors[D::sampled])[s] = static_cast<std::int32_t>(token);
-            m.step.sampled_logprob[s] = logit - best.most - logf(best.sum);
-        }
+    PK_UNROLL
+    for (std::uint32_t step = 16; step != 0; step /= 2) best.add_lane(step, block.lane());
+    if (block.lane() != 0) return;
+    std::uint32_t token = best.token < D::vocab ? best.token : 0;  // no logit is a number: any token
+    float logit = best.most;
+    if (block.board().given[row] >= 0) {
+        token = static_cast<std::uint32_t>(block.board().given[row]);
+        logit = block.setup.logits[s * std::uint64_t{pk::tile::padded(D::vocab)} + token];
     }
-    block.sync();
-    if (draws) {
-        // Nothing of the layers is in use any more, and peers send nothing before the next step.
-        static_assert(Program::Sample::scratch_bytes <= B::L::ring - B::L::hidden);
-        void* operands[max_operands] = {m.tensors[D::logits], m.tensors[D::sampled]};
-        run_alone<typename Program::Sample>(m, operands, s, block.template at<void>(B::L::hidden));
-    }
-    block.sync();
-    if (block.thread() == 0) pk::add_acq_rel(block.setup.chosen, 1u);
+    block.setup.sampled[s] = static_cast<std::int32_t>(token);
+    m.step.sampled_logprob[s] = logit - best.most - logf(best.sum);
 }
 
 }  // namespace detail
 
-// All consumers of all blocks call, after stream_logits or where nothing samples.
+// All consumers of all blocks call, after stream_logits or where nothing samples. drawn: tokens drawn so far,
+// as block 0 counts them.
 template <class Program, class B>
-PK_DEVICE void finish_step(B& block, std::uint32_t& chosen) {
+PK_DEVICE void finish_step(B& block, std::uint32_t& drawn) {
     using D = typename B::D;
     const Machine& m = block.m;
-    block.refresh();
-    block.sync();
-    Best* done = &block.setup.best[std::uint64_t{m.batch} * gridDim.x];
-    if (block.thread() == 0) pk::store_release(&done[blockIdx.x].epoch, block.step + 1);
-    if (blockIdx.x < m.batch) detail::choose<Program>(block);
-    chosen += block.board().samplers;
+    block.enter(D::sample_op);
+    block.sync();  // what all threads wrote comes before the release
+    if (block.thread() == 0) pk::store_release(&block.setup.done[blockIdx.x], block.step + 1);
+    if (blockIdx.x >= most_rows) {
+        block.enter(0);
+        return;
+    }
+    // Block s draws for sequence s: that takes a while.
+    for (std::uint32_t row = 0; row < block.rows(); ++row) {
+        if ((block.board().drawing >> row & 1) == 0) continue;
+        ++drawn;
+        if (block.board().sampler[row] != static_cast<std::int32_t>(blockIdx.x)) continue;
+        if (block.warp() == 0) detail::wait_for_blocks(block);
+        block.sync();
+        // Nothing of the layers is in use any more, and peers send nothing before the next step.
+        static_assert(Program::Sample::scratch_bytes <= B::L::ring - B::L::hidden);
+        void* operands[max_operands] = {block.setup.logits, block.setup.sampled};
+        detail::run_alone<typename Program::Sample>(m, operands, blockIdx.x,
+                                                    block.template at<void>(B::L::hidden));
+        block.sync();
+        if (block.thread() == 0) pk::add_acq_rel(block.setup.drawn, 1u);
+    }
     if (blockIdx.x == 0) {
-        if (block.warp() == 0) {
-            for (std::uint32_t b = block.lane(); b < gridDim.x; b += 32) {
-                block.patience.until([&] { return pk::load_acquire(&done[b].epoch) == block.step + 1; }, block.op, block.step, 7);
-            }
-            block.patience.until([&] { return pk::load_acquire(block.setup.chosen) == chosen; }, block.op, block.step, 7);
+        detail::wait_for_blocks(block);
+        for (std::uint32_t row = block.warp(); row < block.rows(); row += consumer_warps) {
+            const bool draws = (block.board().drawing >> row & 1) != 0;
+            if (block.board().sampler[row] >= 0 && !draws) detail::choose_best(block, row);
+        }
+        if (block.board().drawing != 0 && block.warp() == 0) {
+            block.patience.until([&] { return pk::load_acquire(block.setup.drawn) == drawn; }, block.op,
+                                 block.step, 7);
         }
         block.sync();
-        void* operands[max_operands] = {m.tensors[D::sampled], m.tensors[D::tokens]};
+        block.enter(D::advance_op);
+        void* operands[max_operands] = {block.setup.sampled, block.setup.tokens};
         detail::run_alone<typename Program::Advance>(m, operands, 0, nullptr);
         block.sync();
         if (block.thread() == 0) pk::store_release(block.setup.epoch, block.step + 1);
     }
+    block.enter(0);  // the step after, if there is one, begins with the embedding
 }
 
 #endif

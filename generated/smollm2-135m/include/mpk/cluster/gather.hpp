@@ -61,7 +61,9 @@ PK_DEVICE void add_sums(B& block, float4& x, const std::uint32_t* p, std::uint32
         }
         return (wrong & 1) == 0;
     };
+    const TimelineTrack::Time begin = block.track.now();
     block.patience.until(all, block.op, block.step, 6);
+    block.record_wait(begin);
     PK_UNROLL
     for (std::uint32_t c = 0; c < Most; ++c) {
         if (c >= count) continue;
@@ -147,6 +149,8 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
         }
     }
     block.wait(Exchange::hidden);
+    // Nobody reads the sums of the products before any more.
+    if constexpr (pieces == 1) block.sync();
     if (block.thread() < rows) {
         const auto* squares = block.template at<const float>(L::squares);
         float total = 0;

@@ -19,9 +19,14 @@ struct Spans {
         : units(position / unit + 1),
           length((units + members - 1) / members),
           count((units + length - 1) / length) {}
-    PK_HOST_DEVICE Part of(std::uint32_t span) const {
-        const std::uint32_t end = (span + 1) * length;
-        return {span * length, end < units ? end : units};
+    // Spans that the warps of a block work on at the same time, a warp a unit; one where it is longer.
+    PK_HOST_DEVICE std::uint32_t round() const {
+        return length < consumer_warps ? consumer_warps / length : 1;
+    }
+    // Units of the round that begins with `span`, of the spans before `end`.
+    PK_HOST_DEVICE Part of(std::uint32_t span, std::uint32_t end) const {
+        const std::uint32_t last = span + round() < end ? span + round() : end;
+        return {span * length, last * length < units ? last * length : units};
     }
 };
 

@@ -20,10 +20,12 @@ enum class Exchange : std::uint32_t { hidden, qkv, attention, ffn, partial };
 struct StepBoard {
     std::uint32_t rows;      // 0: the call is over, or goes on in a kernel for fewer rows
     std::uint32_t samplers;  // sequences that sample
+    std::uint32_t drawing;   // bit r: for row r a token is drawn, not just the best one taken
     std::uint32_t sequence[most_rows], position[most_rows];
     std::uint32_t first[most_rows];  // position of the first row of the same sequence
     std::int32_t token[most_rows];
     std::int32_t sampler[most_rows];  // sequence that samples from the row, -1 for none
+    std::int32_t given[most_rows];    // the token that follows in the prompt, -1 after it
 };
 
 struct Control {
@@ -52,31 +54,33 @@ struct Layout {
     static constexpr std::uint32_t partial_stride = D::head + 4;
     static constexpr std::uint32_t partial_bytes = S::group_heads * partial_stride * 4;
 
-    // What attention needs between its input and its output. With several rows it lies where L::hidden does:
-    // whoever sends the one has seen that all members are done with the other. (A batch of one does not wait
-    // for an owner's answer, so there a member may still fold when the next activations come.)
-    static constexpr std::uint32_t query_bytes = aligned(16 * D::head * 2);        // [16][head] bf16, swizzled
-    static constexpr std::uint32_t fresh_bytes = aligned(R * 2 * D::head * 2);     // [R][k, v][head] bf16
+    // What a member that has spans needs between the input and the output of attention. With several rows it
+    // lies where L::hidden does: the next activations come from members that have the result of all spans. (A
+    // batch of one does not wait for an owner's answer, so there a member may still fold when they come. And
+    // L::fresh lies apart: a member without spans, for which nobody waits, still writes it.)
+    static constexpr std::uint32_t query_bytes = aligned(16 * D::head * 2);     // [16][head] bf16, swizzled
+    static constexpr std::uint32_t fresh_bytes = aligned(R * 2 * D::head * 2);  // [R][k, v][head] bf16
     static constexpr std::uint32_t warps_bytes = aligned(consumer_warps * partial_bytes);
     static constexpr std::uint32_t spans_bytes = aligned(members * partial_bytes);
     static constexpr std::uint32_t attention_bytes =
-        query_bytes + fresh_bytes + warps_bytes + spans_bytes * (R == 1 ? 1 : 2);
+        query_bytes + warps_bytes + spans_bytes * (R == 1 ? 1 : 2);
     static constexpr std::uint32_t hidden_bytes = aligned(D::hidden * R * 2);
-    static constexpr std::uint32_t qkv_bytes = aligned(R * S::qkv_rows * 4), ffn_bytes = aligned(S::most_ffn_chunks() * chunk * R * 2);
+    static constexpr std::uint32_t qkv_bytes = aligned(R * S::qkv_rows * 4),
+                                   ffn_bytes = aligned(S::most_ffn_chunks() * chunk * R * 2);
     static constexpr std::uint32_t attended_bytes = aligned(S::output_cols * R * 2);
 
     static constexpr std::uint32_t control = 0;
     static constexpr std::uint32_t ffn_share = 1024;                              // [layers] FfnShare
     static constexpr std::uint32_t weights = ffn_share + aligned(D::layers * 4);  // [layers] LayerWeights
-    static constexpr std::uint32_t hidden = weights + aligned(D::layers * sizeof(LayerWeights));  // activations
+    static constexpr std::uint32_t fresh = weights + aligned(D::layers * sizeof(LayerWeights));
+    static constexpr std::uint32_t hidden = fresh + fresh_bytes;  // activations
     static constexpr std::uint32_t query = R == 1 ? hidden + hidden_bytes : hidden;
-    static constexpr std::uint32_t fresh = query + query_bytes;
-    static constexpr std::uint32_t warp_partials = fresh + fresh_bytes;
-    static constexpr std::uint32_t partials = warp_partials + warps_bytes;      // spans of this member's rows
+    static constexpr std::uint32_t warp_partials = query + query_bytes;
+    static constexpr std::uint32_t partials = warp_partials + warps_bytes;  // spans of this member's rows
     static constexpr std::uint32_t own_partials = partials + (R == 1 ? 0 : spans_bytes);
     static constexpr std::uint32_t attention_end = query + attention_bytes;
-    // The group's queries, keys and values [R][qkv_rows] f32 and its result, activations; and where the former
-    // are dead, the FFN's activations.
+    // The group's queries, keys and values [R][qkv_rows] f32 and its result, activations; and where the
+    // former are dead, the FFN's activations.
     static constexpr std::uint32_t qkv =
         hidden + hidden_bytes > attention_end ? hidden + hidden_bytes : attention_end;
     static constexpr std::uint32_t attended = qkv + qkv_bytes;
@@ -87,9 +91,9 @@ struct Layout {
     static constexpr std::uint32_t squares = residual + aligned(R * S::slice * 4);    // [members][R] f32
     static constexpr std::uint32_t piece_squares = squares + aligned(members * R * 4);
     static constexpr std::uint32_t scales = piece_squares + aligned(R * (S::slice / 128 + 1) * 4);  // [R] f32
-    static constexpr std::uint32_t angles = scales + 128;                             // [R][head / 2] cos, sin
-    static constexpr std::uint32_t head_norms = angles + aligned(R * D::head * 4);    // [q, k][head] bf16
-    static constexpr std::uint32_t stage = head_norms + aligned(2 * D::head * 2);     // [warp][128] bf16
+    static constexpr std::uint32_t angles = scales + 128;                           // [R][head / 2] cos, sin
+    static constexpr std::uint32_t head_norms = angles + aligned(R * D::head * 4);  // [q, k][head] bf16
+    static constexpr std::uint32_t stage = head_norms + aligned(2 * D::head * 2);   // [warp][128] bf16
     static constexpr std::uint32_t end = stage + consumer_warps * 256;
     static constexpr std::uint32_t ring = (end + 1023) / 1024 * 1024;
 

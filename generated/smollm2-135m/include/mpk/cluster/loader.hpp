@@ -18,21 +18,20 @@ template <class D, std::uint32_t R>
 class Loader {
     using L = Layout<D, R>;
     using S = Shares<D>;
-    static constexpr std::uint32_t window = L::pages > 3 ? 3 : L::pages > 1 ? L::pages - 1 : 1;
+    static constexpr std::uint32_t window = 2;
 
 public:
     PK_DEVICE Loader(const Machine& m, const Setup& setup, unsigned char* memory)
         : m_(m),
-          launch_(setup),
+          setup_(setup),
           memory_(memory),
           control_(*reinterpret_cast<Control*>(memory + L::control)),
-          patience_(m),
           track_(m, blockIdx.x, loader_track, true),
           policy_(pk::ptx::policy_evict_first()) {}
 
     // One thread calls. `first` is the first step of this kernel. Returns when the call is over.
     PK_DEVICE void run(std::uint32_t first) {
-        const std::uint8_t* tape = launch_.tape + launch_.tape_begin[blockIdx.x];
+        const std::uint8_t* tape = setup_.tape + setup_.tape_begin[blockIdx.x];
         for (step_ = first;; ++step_) {
             at_ = tape;
             _Pragma("unroll 1") for (std::uint32_t layer = 0; layer < D::layers; ++layer) {
@@ -80,12 +79,14 @@ private:
     }
 
     PK_DEVICE void stream(Stream which, std::uint32_t layer) {
-        const FfnShare ffn = layer < D::layers ? reinterpret_cast<const FfnShare*>(memory_ + L::ffn_share)[layer] : FfnShare{};
+        const FfnShare ffn =
+            layer < D::layers ? reinterpret_cast<const FfnShare*>(memory_ + L::ffn_share)[layer] : FfnShare{};
         const Tiles tiles = S::tiles(which, blockIdx.x, gridDim.x, layer, ffn);
         const bool of_group = which == Stream::qkv || which == Stream::output;
         if (of_group && blockIdx.x / members >= S::groups) return;
         follow();
-        _Pragma("unroll 1") for (std::uint32_t t = tiles.tiles.begin; t < tiles.tiles.end && !left_; t += band) {
+        _Pragma("unroll 1") for (std::uint32_t t = tiles.tiles.begin; t < tiles.tiles.end && !left_;
+                                 t += band) {
             const std::uint32_t count = tiles.tiles.end - t < band ? tiles.tiles.end - t : band;
             const std::uint32_t most = page_chunks(count) * count * tile_bytes;
             _Pragma("unroll 1") for (std::uint32_t left = tiles.chunks * count * tile_bytes; left > 0;) {
@@ -94,11 +95,27 @@ private:
                 std::uint64_t* barrier = next_page(bytes);
                 if (barrier == nullptr) return;
                 pk::ptx::bulk_load(page(), at_, bytes, barrier, policy_);
-                track_.record(Activity::stream, begin, no_task, step_, bytes);
+                if constexpr (PK_TIMELINE != 0) {
+                    track_.record(Activity::stream, begin, setup_.op_tasks[op_of_stream(which, layer)], step_,
+                                  bytes);
+                }
                 at_ += bytes;
                 left -= bytes;
                 advance();
             }
+        }
+    }
+
+    PK_DEVICE static std::uint32_t op_of_stream(Stream which, std::uint32_t layer) {
+        switch (which) {
+            case Stream::output:
+                return op_of<D>(layer, LayerOp::output);
+            case Stream::gate_up:
+                return op_of<D>(layer, LayerOp::gate_up);
+            case Stream::down:
+                return op_of<D>(layer, LayerOp::down);
+            default:
+                return op_of<D>(layer, LayerOp::qkv);  // after the last layer the logits
         }
     }
 
@@ -115,13 +132,13 @@ private:
     // The step's rows, once block 0 has released them. False if there is no such step in this kernel.
     PK_DEVICE bool read_step() {
         const auto* leaving = const_cast<const volatile std::uint32_t*>(&control_.leaving);
-        while (!left_ && !epoch_reached(launch_, step_)) left_ = *leaving != 0;
+        while (!left_ && !epoch_reached(setup_, step_)) left_ = *leaving != 0;
         if (left_) return false;
         // What this step reads from the cache was written in the generic proxy before the epoch was released.
         asm volatile("fence.proxy.async;" : : : "memory");
         StepBoard& board = control_.loader_step;
         board.rows = *m_.step.row_count;
-        if (pk::load_relaxed(m_.step.live) == 0 || board.rows < launch_.fewest_rows) return false;
+        if (pk::load_relaxed(m_.step.live) == 0 || board.rows < setup_.fewest_rows) return false;
         board.samplers = 0;
         for (std::uint32_t row = 0; row < board.rows; ++row) {
             const std::uint32_t sequence = m_.step.sequence[row];
@@ -143,19 +160,26 @@ private:
             const std::uint32_t* table = m_.kv.page_table + board.sequence[row] * m_.kv.pages_per_sequence;
             std::uint32_t owner;
             const Part mine = deal.next(spans, owner);
-            _Pragma("unroll 1") for (std::uint32_t span = mine.begin; span < mine.end; ++span) {
-                const Part range = spans.of(span);
-                _Pragma("unroll 1") for (std::uint32_t base = range.begin; base < range.end; base += units_of_page) {
-                    const std::uint32_t end = base + units_of_page < range.end ? base + units_of_page : range.end;
+            _Pragma("unroll 1") for (std::uint32_t span = mine.begin; span < mine.end;
+                                     span += spans.round()) {
+                const Part range = spans.of(span, mine.end);
+                _Pragma("unroll 1") for (std::uint32_t base = range.begin; base < range.end;
+                                         base += units_of_page) {
+                    const std::uint32_t end =
+                        base + units_of_page < range.end ? base + units_of_page : range.end;
                     std::uint64_t* barrier = next_page((end - base) * unit * D::head * 4);
                     if (barrier == nullptr) return;
                     for (std::uint32_t token = base * unit; token < end * unit;) {
                         const std::uint32_t in_page = token % D::kv_page;
                         const std::uint32_t count = min(end * unit - token, D::kv_page - in_page);
-                        const unsigned char* from = cache + cache_offset<D>(m_, layer, table[token / D::kv_page], blockIdx.x / members) + in_page * D::head * 2;
+                        const unsigned char* from =
+                            cache +
+                            cache_offset<D>(m_, layer, table[token / D::kv_page], blockIdx.x / members) +
+                            in_page * D::head * 2;
                         unsigned char* to = page() + (token - base * unit) * D::head * 2;
                         pk::ptx::bulk_load(to, from, count * D::head * 2, barrier, policy_);
-                        pk::ptx::bulk_load(to + values, from + values_offset<D>, count * D::head * 2, barrier, policy_);
+                        pk::ptx::bulk_load(to + values, from + values_offset<D>, count * D::head * 2, barrier,
+                                           policy_);
                         token += count;
                     }
                     advance();
@@ -177,10 +201,9 @@ private:
     }
 
     const Machine& m_;
-    const Setup& launch_;
+    const Setup& setup_;
     unsigned char* memory_;
     Control& control_;
-    Patience patience_;
     TimelineTrack track_;
     std::uint64_t policy_;
     const std::uint8_t* at_ = nullptr;

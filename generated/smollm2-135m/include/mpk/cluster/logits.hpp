@@ -48,7 +48,7 @@ struct Candidate {
 
 }  // namespace detail
 
-// `logits`: f32 [batch][padded vocab]. Ends with every block's Best of every sampler released.
+// `logits`: f32 [batch][padded vocab]. Every block's Best of every sampler is written, not yet released.
 template <class B>
 PK_DEVICE void stream_logits(B& block, float* logits) {
     using D = typename B::D;
@@ -61,16 +61,17 @@ PK_DEVICE void stream_logits(B& block, float* logits) {
     const Tiles stream = block.tiles(Stream::logits, D::layers);
     const std::uint32_t first_token = stream.tiles.begin * tile;
     detail::Candidate best;
-    product(block, block.address(L::hidden), stream, [&](std::uint32_t first, std::uint32_t count, const auto& sums) {
-        if (sampler < 0) return;
-        const float scale = block.template at<const float>(L::scales)[row];
-        for (std::uint32_t o = place; o < count; o += width) {
-            const float logit = sums.at(row, o) * scale;
-            const std::uint32_t token = first_token + first + o;
-            logits[sampler * stride + token] = logit;
-            best.add(logit, token);
-        }
-    });
+    product(block, block.address(L::hidden), stream,
+            [&](std::uint32_t first, std::uint32_t count, const auto& sums) {
+                if (sampler < 0) return;
+                const float scale = block.template at<const float>(L::scales)[row];
+                for (std::uint32_t o = place; o < count; o += width) {
+                    const float logit = sums.at(row, o) * scale;
+                    const std::uint32_t token = first_token + first + o;
+                    logits[sampler * stride + token] = logit;
+                    best.add(logit, token);
+                }
+            });
     constexpr std::uint32_t lanes = width < 32 ? width : 32;
     PK_UNROLL
     for (std::uint32_t step = lanes / 2; step != 0; step /= 2) best.add_lane(step, block.lane());
@@ -80,13 +81,11 @@ PK_DEVICE void stream_logits(B& block, float* logits) {
         block.sync();
         for (std::uint32_t w = 1; block.thread() == 0 && w < consumer_warps; ++w) best.add(room[w]);
     }
-    block.sync();  // the logits of all threads come before the release
     if (place != 0 || sampler < 0) return;
     Best* to = &block.setup.best[std::uint64_t(sampler) * gridDim.x + blockIdx.x];
     to->most = best.most;
     to->sum = best.sum;
     to->token = best.token;
-    pk::store_release(&to->epoch, block.step + 1);
 }
 
 #endif

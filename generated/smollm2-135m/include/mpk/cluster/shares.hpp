@@ -1,6 +1,8 @@
 // Who does what: how a decoder's work is divided over clusters of blocks, and how much of it each block
-// streams. The first `groups` clusters own one KV head each; all clusters share the FFN columns so that every
-// cluster streams the same bytes over a layer. Host and device agree by using the same functions.
+// streams. The first `groups` clusters own one KV head each, with its part of the QKV and output projections;
+// the FFN's columns and the logits are shared by all alike. So blocks of the other clusters stream less: with
+// equal sums instead, everyone would wait in every layer for those that have more of its FFN, as a ring holds
+// less than a layer. Host and device agree by using the same functions.
 #pragma once
 
 #include <algorithm>
@@ -89,28 +91,21 @@ struct Shares {
         return {member * slice / tile, (member + 1) * slice / tile};
     }
 
-    // How many of the clusters that fit are used: a few more than groups would have to take too many columns.
+    // How many of the clusters that fit are used; 0: too few.
     static constexpr std::uint32_t used_clusters(std::uint32_t fit) {
         const std::uint32_t most = fit < most_clusters ? fit : most_clusters;
-        return 2 * most >= 3 * groups ? most : most >= groups ? groups : 0;
+        return most >= groups ? most : 0;
     }
 
-    // shares[layer * clusters + c]: every cluster's bytes, attention included, stay within a chunk of the
-    // mean.
+    // shares[layer * clusters + c]: whole chunks; what a cluster lacks in one layer it gets in another.
     static std::vector<FfnShare> ffn_shares(std::uint32_t clusters) {
-        const double column = 3.0 * D::hidden, attention = double(qkv_rows + output_cols) * D::hidden;
-        const double mean = (attention * groups + column * D::ffn) / clusters;
-        std::vector<double> due(clusters,
-                                0.0);  // chunks that a cluster should have had by now, less what it had
+        std::vector<double> due(clusters, 0.0);  // chunks that it should have had by now, less what it had
         std::vector<FfnShare> shares;
         for (std::uint32_t layer = 0; layer < D::layers; ++layer) {
-            const double with = std::max(0.0, (mean - attention) / column / chunk);
-            const double others =
-                clusters > groups ? (ffn_chunks - with * groups) / (clusters - groups) : 0.0;
             std::vector<std::uint32_t> count(clusters), order(clusters);
             std::uint32_t given = 0;
             for (std::uint32_t c = 0; c < clusters; ++c) {
-                due[c] += clusters == groups ? double(ffn_chunks) / clusters : c < groups ? with : others;
+                due[c] += double(ffn_chunks) / clusters;
                 count[c] = due[c] > 0 ? static_cast<std::uint32_t>(due[c]) : 0;
                 given += count[c];
                 order[c] = c;
@@ -118,11 +113,10 @@ struct Shares {
             std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
                 return due[a] - count[a] > due[b] - count[b];
             });
+            // Rounding leaves some over; where rounding errors of `due` gave too many, the last give back.
             for (std::uint32_t i = 0; given < ffn_chunks; ++i, ++given) ++count[order[i % clusters]];
-            for (std::uint32_t i = clusters; given > ffn_chunks; --i) {
-                std::uint32_t& last = count[order[(i - 1) % clusters]];
-                if (last > 0) --last, --given;
-                if (i == 1) i = clusters + 1;
+            for (std::uint32_t i = clusters - 1; given > ffn_chunks; i = i == 0 ? clusters - 1 : i - 1) {
+                if (count[order[i]] > 0) --count[order[i]], --given;
             }
             std::uint32_t begin = 0;
             for (std::uint32_t c = 0; c < clusters; ++c) {
@@ -135,18 +129,7 @@ struct Shares {
     }
 
     // The most chunks that a cluster has in a layer, whatever used_clusters says: the size of a buffer.
-    static constexpr std::uint32_t most_ffn_chunks() {
-        const double column = 3.0 * D::hidden, attention = double(qkv_rows + output_cols) * D::hidden;
-        double most = double(ffn_chunks) / groups;
-        for (std::uint32_t clusters = groups + 1; clusters <= most_clusters; ++clusters) {
-            if (used_clusters(clusters) != clusters) continue;
-            const double mean = (attention * groups + column * D::ffn) / clusters;
-            const double with = mean > attention ? (mean - attention) / column / chunk : 0.0;
-            const double others = (ffn_chunks - with * groups) / (clusters - groups);
-            most = others > most ? others : most;
-        }
-        return static_cast<std::uint32_t>(most) + 2;
-    }
+    static constexpr std::uint32_t most_ffn_chunks() { return ffn_chunks / groups + 1; }
 };
 
 }  // namespace mpk::cluster

@@ -47,13 +47,14 @@ PK_DEVICE void stream_sums(B& block, Stream which, std::uint32_t layer, std::uin
     using D = typename B::D;
     using L = typename B::L;
     const bool output = which == Stream::output;
+    constexpr std::uint32_t attended = L::attended, ffn = L::ffn;
     block.begin(layer, output ? LayerOp::output : LayerOp::down);
     const std::uint32_t rows = block.rows(), tag = turn >> 1 & 1;
     const Tiles stream = block.tiles(which, layer);
     std::uint32_t* to = (output ? block.setup.output_sums : block.setup.down_sums) +
                         detail::sums_offset<D>(turn, block.setup.clusters, block.cluster(), 0) +
                         stream.tiles.begin * tile;
-    product(block, block.address(output ? L::attended : L::ffn), stream,
+    product(block, block.address(output ? attended : ffn), stream,
             [&](std::uint32_t first, std::uint32_t count, const auto& sums) {
                 for (std::uint32_t i = block.thread(); i < count * rows; i += consumers) {
                     const std::uint32_t row = i / count, o = i % count;

@@ -12,8 +12,6 @@ struct LayerMatrices {
     const pk::tile::bf16 *qkv, *output, *gate, *up, *down;
 };
 
-#if PK_CUDA
-
 // Bytes of a block's tape up to a stream.
 template <class D>
 PK_HOST_DEVICE std::uint64_t tape_bytes(std::uint32_t streams, std::uint32_t block, std::uint32_t blocks,
@@ -29,6 +27,8 @@ PK_HOST_DEVICE std::uint64_t tape_bytes(std::uint32_t streams, std::uint32_t blo
     return bytes;
 }
 
+#if PK_CUDA
+
 // One thread block for each (block of the worker, stream): grid (blocks, streams).
 template <class D>
 __global__ void write_tape(std::uint8_t* tape, const std::uint64_t* tape_begin, const FfnShare* shares,
@@ -39,7 +39,8 @@ __global__ void write_tape(std::uint8_t* tape, const std::uint64_t* tape_begin, 
     const Stream which = layer < D::layers ? static_cast<Stream>(blockIdx.y % layer_streams) : Stream::logits;
     const FfnShare ffn = layer < D::layers ? shares[layer * (blocks / members) + cluster] : FfnShare{};
     const Tiles stream = S::tiles(which, block, blocks, layer, ffn);
-    auto* to = reinterpret_cast<uint4*>(tape + tape_begin[block] + tape_bytes<D>(blockIdx.y, block, blocks, shares));
+    auto* to =
+        reinterpret_cast<uint4*>(tape + tape_begin[block] + tape_bytes<D>(blockIdx.y, block, blocks, shares));
 
     // Eight columns from `column` of a row of the block's tile `t`.
     const auto source = [&](std::uint32_t t, std::uint32_t row, std::uint32_t column) {

@@ -22,8 +22,8 @@ PK_DEVICE void put_angles(B& block) {
     for (std::uint32_t i = block.thread(); i < block.rows() * half; i += consumers) {
         float2 a = {1, 0};
         if constexpr (D::has_rope) {
-            const float angle =
-                static_cast<float>(block.board().position[i / half]) * pk::tile::rope_table<D>.value[i % half];
+            const float angle = static_cast<float>(block.board().position[i / half]) *
+                                pk::tile::rope_table<D>.value[i % half];
             a = {::cosf(angle), ::sinf(angle)};
         }
         angles[i] = a;
@@ -31,13 +31,14 @@ PK_DEVICE void put_angles(B& block) {
 }
 
 template <class Program, std::uint32_t R>
-PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memory, std::uint32_t first_step) {
+PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memory,
+                       std::uint32_t first_step) {
     using D = typename Program::Decoder;
     Block<D, R> block(m, setup, memory);
-    std::uint32_t chosen = pk::load_relaxed(setup.chosen);
+    std::uint32_t drawn = pk::load_relaxed(setup.drawn);
     const bool attends = block.attends();
     for (block.step = first_step;; ++block.step) {
-        block.op = 0;
+        block.enter(0);
         if (block.warp() == 0) {
             block.patience.until([&] { return epoch_reached(setup, block.step); }, 0, block.step, 7);
             read_board<D>(m, setup, block.control().step, block.lane());
@@ -47,7 +48,7 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
         if (block.control().step.rows == 0) break;
         put_angles(block);
         _Pragma("unroll 1") for (std::uint32_t layer = 0; layer < D::layers; ++layer, ++block.turns) {
-            block.begin_gather(layer, LayerOp::norm);
+            block.enter(op_of<D>(layer, LayerOp::norm));
             gather(block, layer == 0 ? Source::embedding : Source::down, block.weights(layer).attention_norm,
                    block.turns - 1, attends);
             if (attends) {
@@ -55,17 +56,17 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
                 attend(block, layer);
                 stream_sums(block, Stream::output, layer, block.turns);
             }
-            block.begin_gather(layer, LayerOp::ffn_norm);
+            block.enter(op_of<D>(layer, LayerOp::ffn_norm));
             gather(block, Source::output, block.weights(layer).ffn_norm, block.turns, true);
             stream_gate_up(block, layer);
             stream_sums(block, Stream::down, layer, block.turns);
         }
-        block.begin_gather(D::layers, LayerOp::norm);
+        block.enter(op_of<D>(D::layers, LayerOp::norm));
         gather(block, Source::down, setup.final_norm, block.turns - 1, true);
         if (block.board().samplers != 0) {
-            stream_logits(block, static_cast<float*>(m.tensors[D::logits]));
+            stream_logits(block, setup.logits);
         }
-        finish_step<Program>(block, chosen);
+        finish_step<Program>(block, drawn);
         // Threads give up one by one, but leave together: the others would wait for them at a barrier.
         if (block.any(block.patience.gone())) break;
     }
@@ -91,7 +92,8 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
         control.started = control.leaving = 0;
     }
     for (std::uint32_t layer = thread; layer < D::layers; layer += block_size) {
-        reinterpret_cast<FfnShare*>(memory + L::ffn_share)[layer] = setup.ffn[layer * setup.clusters + cluster];
+        reinterpret_cast<FfnShare*>(memory + L::ffn_share)[layer] =
+            setup.ffn[layer * setup.clusters + cluster];
         reinterpret_cast<LayerWeights*>(memory + L::weights)[layer] = setup.layers[layer];
     }
     // Rows that a batch does not fill are multiplied too: they must hold numbers.

@@ -13,6 +13,7 @@
 #include "mpk/cluster/worker.hpp"
 #include "mpk/engine/cuda_memory.hpp"
 #include "mpk/engine/error.hpp"
+#include "mpk/task_list.hpp"
 
 namespace mpk::engine {
 
@@ -41,8 +42,10 @@ public:
     // Clusters that run at the same time on the current device; 0 where the worker cannot run.
     static std::uint32_t clusters_that_fit(std::int32_t device) {
         int major = 0, minor = 0;
-        cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "read the chip");
-        cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "read the chip");
+        cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                   "read the chip");
+        cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+                   "read the chip");
         if (major != 9 || minor != 0 || most_rows < D::batch) return 0;
         std::uint32_t fit = cluster::most_clusters;
         each_kernel([&](auto kernel, std::uint32_t bytes, std::uint32_t) {
@@ -59,7 +62,7 @@ public:
 
     // tensor(i): address of the plan's tensor i on the device.
     template <class Backend, class Tensor>
-    ClusterRunner(const Backend& backend, std::uint32_t clusters, std::uint32_t batch, Tensor tensor)
+    ClusterRunner(const Backend& backend, const Plan& plan, std::uint32_t clusters, Tensor tensor)
         : clusters_(clusters) {
         const std::uint32_t blocks = clusters * cluster::members;
         const auto weight = [&](std::uint16_t i) { return static_cast<const pk::tile::bf16*>(tensor(i)); };
@@ -67,7 +70,8 @@ public:
         std::vector<cluster::LayerMatrices> matrices;
         std::vector<cluster::LayerWeights> layers;
         for (const auto& l : D::layer) {
-            matrices.push_back({weight(l.qkv), weight(l.output), weight(l.gate), weight(l.up), weight(l.down)});
+            matrices.push_back(
+                {weight(l.qkv), weight(l.output), weight(l.gate), weight(l.up), weight(l.down)});
             layers.push_back({weight(l.attention_norm), norm(l.q_norm), norm(l.k_norm), weight(l.ffn_norm)});
         }
         const std::vector<cluster::FfnShare> shares = S::ffn_shares(clusters);
@@ -90,6 +94,13 @@ public:
         setup_.ffn = static_cast<const cluster::FfnShare*>(put(shares));
         setup_.layers = static_cast<const cluster::LayerWeights*>(put(layers));
         setup_.tape_begin = static_cast<const std::uint64_t*>(put(begin));
+        std::vector<std::uint32_t> op_tasks(plan.op_count, 0);
+        const std::vector<Task> tasks = expand_runs(plan);
+        for (std::size_t t = tasks.size(); t-- > 0;) op_tasks[tasks[t].op] = static_cast<std::uint32_t>(t);
+        setup_.op_tasks = static_cast<const std::uint32_t*>(put(op_tasks));
+        setup_.logits = static_cast<float*>(tensor(D::logits));
+        setup_.sampled = static_cast<std::int32_t*>(tensor(D::sampled));
+        setup_.tokens = static_cast<std::int32_t*>(tensor(D::tokens));
         setup_.embedding = weight(D::embedding);
         setup_.final_norm = weight(D::final_norm);
         setup_.clusters = clusters;
@@ -99,11 +110,14 @@ public:
         sums_ = room(2 * sums_bytes_, "partial sums");
         setup_.output_sums = static_cast<std::uint32_t*>(sums_);
         setup_.down_sums = setup_.output_sums + sums_bytes_ / sizeof(std::uint32_t);
-        state_bytes_ = 512 + (std::size_t{batch} + 1) * blocks * sizeof(cluster::Best);
+        setup_.best = static_cast<cluster::Best*>(
+            room(std::size_t{plan.batch} * blocks * sizeof(cluster::Best), "candidates for the next token"));
+        // Each of the two counters has cache lines of its own.
+        state_bytes_ = 512 + blocks * sizeof(std::uint32_t);
         state_ = room(state_bytes_, "the state of the cluster worker");
         setup_.epoch = static_cast<std::uint32_t*>(state_);
-        setup_.chosen = setup_.epoch + 64;  // a cache line of its own
-        setup_.best = reinterpret_cast<cluster::Best*>(setup_.epoch + 128);
+        setup_.drawn = setup_.epoch + 64;
+        setup_.done = setup_.epoch + 128;
 
         const auto* sources = static_cast<const cluster::LayerMatrices*>(put(matrices));
         cluster::write_tape<D><<<dim3(blocks, streams), 256, 0, backend.copy_stream()>>>(
@@ -183,7 +197,8 @@ struct NoClusterRunner {
 };
 
 template <class Program>
-using ClusterRunnerOf = typename std::conditional_t<std::is_void_v<typename Program::Decoder>, std::type_identity<NoClusterRunner>,
-                                           LazyClusterRunner<Program>>::type;
+using ClusterRunnerOf =
+    typename std::conditional_t<std::is_void_v<typename Program::Decoder>,
+                                std::type_identity<NoClusterRunner>, LazyClusterRunner<Program>>::type;
 
 }  // namespace mpk::engine

@@ -232,7 +232,7 @@ public:
         machine_.rows = plan.rows;
         machine_.tokens = plan.tokens;
         machine_.sampled = plan.sampled;
-        machine_.workers = backend_.prepare(machine_, tables_);
+        machine_.workers = backend_.prepare(plan, machine_, tables_);
     }
 
 protected:

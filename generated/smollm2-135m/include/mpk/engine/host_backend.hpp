@@ -87,7 +87,7 @@ public:
     std::int32_t device() const { return -1; }
     std::uint32_t workers() const { return workers_; }
     template <class Tables>
-    std::uint32_t prepare(Machine&, const Tables&) const {
+    std::uint32_t prepare(const Plan&, Machine&, const Tables&) const {
         return workers_;
     }
 

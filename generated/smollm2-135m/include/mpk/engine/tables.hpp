@@ -39,7 +39,7 @@ public:
         machine.list = static_cast<const std::uint32_t*>(list_.data());
     }
 
-    const void* tensor(std::uint32_t index) const { return addresses_[index]; }
+    void* tensor(std::uint32_t index) const { return addresses_[index]; }
     std::size_t bytes() const { return bytes_; }
 
 private:

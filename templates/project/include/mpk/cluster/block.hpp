@@ -2,9 +2,9 @@
 // complete, and the step.
 #pragma once
 
-#include "mpk/cluster/setup.hpp"
 #include "mpk/cluster/layout.hpp"
 #include "mpk/cluster/patience.hpp"
+#include "mpk/cluster/setup.hpp"
 #include "mpk/timeline.hpp"
 #include "pk/platform/atomic.hpp"
 #include "pk/ptx/cluster.hpp"
@@ -105,11 +105,11 @@ public:
     // Address of the next page, when it has come.
     PK_DEVICE std::uint32_t wait_page() {
         std::uint64_t* full = &control().full[page_];
+        const TimelineTrack::Time begin = track.now();
         if (!pk::ptx::mbarrier_try_wait(full, parity_)) {
-            const TimelineTrack::Time begin = track.now();
             patience.until([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step, page_event);
-            if constexpr (PK_TIMELINE != 0) track.record(Activity::wait_page, begin, setup.op_tasks[op], step);
         }
+        if constexpr (PK_TIMELINE != 0) track.record(Activity::wait_page, begin, setup.op_tasks[op], step);
         return base_ + L::ring + page_ * page_bytes;
     }
     PK_DEVICE unsigned char* page_data() const { return memory_ + L::ring + page_ * page_bytes; }

@@ -25,13 +25,20 @@ PK_DEVICE void read_board(const Machine& m, const Setup& setup, StepBoard& board
     if (mine) {
         const std::uint32_t sequence = m.step.sequence[lane], position = m.step.position[lane];
         const std::uint32_t first_row = m.step.first_row[sequence];
-        sampler = m.step.sample_row[sequence] == static_cast<std::int32_t>(lane) ? static_cast<std::int32_t>(sequence) : -1;
-        draws = sampler >= 0 && m.sequences[sequence].temperature > 0 &&
-                position + 1 >= m.sequences[sequence].prompt_length;
+        sampler = m.step.sample_row[sequence] == static_cast<std::int32_t>(lane)
+                      ? static_cast<std::int32_t>(sequence)
+                      : -1;
+        // Read here what the end of the step would have to wait for.
+        std::int32_t given = -1;
+        if (position + 1 < m.sequences[sequence].prompt_length) {
+            given = m.prompts[std::uint64_t{sequence} * m.context + position + 1];
+        }
+        draws = sampler >= 0 && given < 0 && m.sequences[sequence].temperature > 0;
+        board.given[lane] = given;
         board.sequence[lane] = sequence;
         board.position[lane] = position;
         board.first[lane] = position - (lane - first_row);
-        board.token[lane] = static_cast<const std::int32_t*>(m.tensors[D::tokens])[lane];
+        board.token[lane] = setup.tokens[lane];
         board.sampler[lane] = sampler;
     }
     const std::uint32_t samplers = __ballot_sync(~0u, sampler >= 0), drawing = __ballot_sync(~0u, draws);
@@ -90,14 +97,13 @@ PK_DEVICE void choose_best(B& block, std::uint32_t row) {
     PK_UNROLL
     for (std::uint32_t step = 16; step != 0; step /= 2) best.add_lane(step, block.lane());
     if (block.lane() != 0) return;
-    const std::uint32_t position = block.board().position[row] + 1;  // of the token to choose
-    std::uint32_t token = best.token < D::vocab ? best.token : 0;    // no logit is a number: any token
+    std::uint32_t token = best.token < D::vocab ? best.token : 0;  // no logit is a number: any token
     float logit = best.most;
-    if (position < m.sequences[s].prompt_length) {
-        token = static_cast<std::uint32_t>(m.prompts[std::uint64_t{s} * m.context + position]);
-        logit = static_cast<const float*>(m.tensors[D::logits])[s * std::uint64_t{pk::tile::padded(D::vocab)} + token];
+    if (block.board().given[row] >= 0) {
+        token = static_cast<std::uint32_t>(block.board().given[row]);
+        logit = block.setup.logits[s * std::uint64_t{pk::tile::padded(D::vocab)} + token];
     }
-    static_cast<std::int32_t*>(m.tensors[D::sampled])[s] = static_cast<std::int32_t>(token);
+    block.setup.sampled[s] = static_cast<std::int32_t>(token);
     m.step.sampled_logprob[s] = logit - best.most - logf(best.sum);
 }
 
@@ -125,7 +131,7 @@ PK_DEVICE void finish_step(B& block, std::uint32_t& drawn) {
         block.sync();
         // Nothing of the layers is in use any more, and peers send nothing before the next step.
         static_assert(Program::Sample::scratch_bytes <= B::L::ring - B::L::hidden);
-        void* operands[max_operands] = {m.tensors[D::logits], m.tensors[D::sampled]};
+        void* operands[max_operands] = {block.setup.logits, block.setup.sampled};
         detail::run_alone<typename Program::Sample>(m, operands, blockIdx.x,
                                                     block.template at<void>(B::L::hidden));
         block.sync();
@@ -137,12 +143,13 @@ PK_DEVICE void finish_step(B& block, std::uint32_t& drawn) {
             const bool draws = (block.board().drawing >> row & 1) != 0;
             if (block.board().sampler[row] >= 0 && !draws) detail::choose_best(block, row);
         }
-        if (block.warp() == 0) {
-            block.patience.until([&] { return pk::load_acquire(block.setup.drawn) == drawn; }, block.op, block.step, 7);
+        if (block.board().drawing != 0 && block.warp() == 0) {
+            block.patience.until([&] { return pk::load_acquire(block.setup.drawn) == drawn; }, block.op,
+                                 block.step, 7);
         }
         block.sync();
         block.enter(D::advance_op);
-        void* operands[max_operands] = {m.tensors[D::sampled], m.tensors[D::tokens]};
+        void* operands[max_operands] = {block.setup.sampled, block.setup.tokens};
         detail::run_alone<typename Program::Advance>(m, operands, 0, nullptr);
         block.sync();
         if (block.thread() == 0) pk::store_release(block.setup.epoch, block.step + 1);

@@ -18,7 +18,7 @@ template <class D, std::uint32_t R>
 class Loader {
     using L = Layout<D, R>;
     using S = Shares<D>;
-    static constexpr std::uint32_t window = L::pages > 3 ? 3 : L::pages > 1 ? L::pages - 1 : 1;
+    static constexpr std::uint32_t window = 2;
 
 public:
     PK_DEVICE Loader(const Machine& m, const Setup& setup, unsigned char* memory)
@@ -26,16 +26,12 @@ public:
           setup_(setup),
           memory_(memory),
           control_(*reinterpret_cast<Control*>(memory + L::control)),
-          patience_(m),
           track_(m, blockIdx.x, loader_track, true),
           policy_(pk::ptx::policy_evict_first()) {}
 
     // One thread calls. `first` is the first step of this kernel. Returns when the call is over.
     PK_DEVICE void run(std::uint32_t first) {
         const std::uint8_t* tape = setup_.tape + setup_.tape_begin[blockIdx.x];
-        tape_ = prefetched_ = tape;
-        tape_end_ = setup_.tape + setup_.tape_begin[blockIdx.x + 1];
-        next_prefetch_ = static_cast<std::uint32_t>(clock());
         for (step_ = first;; ++step_) {
             at_ = tape;
             _Pragma("unroll 1") for (std::uint32_t layer = 0; layer < D::layers; ++layer) {
@@ -47,12 +43,7 @@ public:
                 stream(Stream::down, layer);
                 if (left_) return drain();
             }
-            if (control_.loader_step.samplers != 0) {
-                stream(Stream::logits, D::layers);
-            } else {
-                prefetched_ = tape_;
-                lead_ = 0;
-            }
+            if (control_.loader_step.samplers != 0) stream(Stream::logits, D::layers);
         }
     }
 
@@ -84,42 +75,18 @@ private:
     // The consumers may leave while it waits: they never take what it loaded for a step that does not come.
     PK_DEVICE void wait(std::uint64_t* barrier, std::uint32_t parity) {
         const auto* leaving = const_cast<const volatile std::uint32_t*>(&control_.leaving);
-        while (!left_ && !pk::ptx::mbarrier_test_wait(barrier, parity)) {
-            prefetch();
-            left_ = *leaving != 0;
-        }
-    }
-
-    // While the ring is full memory would be idle: L2 takes what comes next, no faster than memory delivers.
-    PK_DEVICE void prefetch() {
-        const std::uint32_t now = static_cast<std::uint32_t>(clock());
-        if (lead_ >= setup_.ahead || static_cast<std::int32_t>(now - next_prefetch_) < 0) return;
-        next_prefetch_ = now + setup_.pace;
-        const auto left = static_cast<std::uint32_t>(min(tape_end_ - prefetched_, static_cast<std::ptrdiff_t>(prefetch_bytes)));
-        pk::ptx::bulk_prefetch(prefetched_, left);
-        lead_ += left;
-        prefetched_ += left;
-        if (prefetched_ == tape_end_) prefetched_ = tape_;
-    }
-    // `bytes` of the tape are loaded.
-    PK_DEVICE void pass(std::uint32_t bytes) {
-        at_ += bytes;
-        if (lead_ >= bytes) {
-            lead_ -= bytes;
-        } else {
-            prefetched_ = at_ == tape_end_ ? tape_ : at_;
-            lead_ = 0;
-            next_prefetch_ = static_cast<std::uint32_t>(clock()) + setup_.pace;
-        }
+        while (!left_ && !pk::ptx::mbarrier_try_wait(barrier, parity)) left_ = *leaving != 0;
     }
 
     PK_DEVICE void stream(Stream which, std::uint32_t layer) {
-        const FfnShare ffn = layer < D::layers ? reinterpret_cast<const FfnShare*>(memory_ + L::ffn_share)[layer] : FfnShare{};
+        const FfnShare ffn =
+            layer < D::layers ? reinterpret_cast<const FfnShare*>(memory_ + L::ffn_share)[layer] : FfnShare{};
         const Tiles tiles = S::tiles(which, blockIdx.x, gridDim.x, layer, ffn);
         const bool of_group = which == Stream::qkv || which == Stream::output;
         if (of_group && blockIdx.x / members >= S::groups) return;
         follow();
-        _Pragma("unroll 1") for (std::uint32_t t = tiles.tiles.begin; t < tiles.tiles.end && !left_; t += band) {
+        _Pragma("unroll 1") for (std::uint32_t t = tiles.tiles.begin; t < tiles.tiles.end && !left_;
+                                 t += band) {
             const std::uint32_t count = tiles.tiles.end - t < band ? tiles.tiles.end - t : band;
             const std::uint32_t most = page_chunks(count) * count * tile_bytes;
             _Pragma("unroll 1") for (std::uint32_t left = tiles.chunks * count * tile_bytes; left > 0;) {
@@ -129,9 +96,10 @@ private:
                 if (barrier == nullptr) return;
                 pk::ptx::bulk_load(page(), at_, bytes, barrier, policy_);
                 if constexpr (PK_TIMELINE != 0) {
-                    track_.record(Activity::stream, begin, setup_.op_tasks[op_of_stream(which, layer)], step_, bytes);
+                    track_.record(Activity::stream, begin, setup_.op_tasks[op_of_stream(which, layer)], step_,
+                                  bytes);
                 }
-                pass(bytes);
+                at_ += bytes;
                 left -= bytes;
                 advance();
             }
@@ -192,19 +160,26 @@ private:
             const std::uint32_t* table = m_.kv.page_table + board.sequence[row] * m_.kv.pages_per_sequence;
             std::uint32_t owner;
             const Part mine = deal.next(spans, owner);
-            _Pragma("unroll 1") for (std::uint32_t span = mine.begin; span < mine.end; ++span) {
-                const Part range = spans.of(span);
-                _Pragma("unroll 1") for (std::uint32_t base = range.begin; base < range.end; base += units_of_page) {
-                    const std::uint32_t end = base + units_of_page < range.end ? base + units_of_page : range.end;
+            _Pragma("unroll 1") for (std::uint32_t span = mine.begin; span < mine.end;
+                                     span += spans.round()) {
+                const Part range = spans.of(span, mine.end);
+                _Pragma("unroll 1") for (std::uint32_t base = range.begin; base < range.end;
+                                         base += units_of_page) {
+                    const std::uint32_t end =
+                        base + units_of_page < range.end ? base + units_of_page : range.end;
                     std::uint64_t* barrier = next_page((end - base) * unit * D::head * 4);
                     if (barrier == nullptr) return;
                     for (std::uint32_t token = base * unit; token < end * unit;) {
                         const std::uint32_t in_page = token % D::kv_page;
                         const std::uint32_t count = min(end * unit - token, D::kv_page - in_page);
-                        const unsigned char* from = cache + cache_offset<D>(m_, layer, table[token / D::kv_page], blockIdx.x / members) + in_page * D::head * 2;
+                        const unsigned char* from =
+                            cache +
+                            cache_offset<D>(m_, layer, table[token / D::kv_page], blockIdx.x / members) +
+                            in_page * D::head * 2;
                         unsigned char* to = page() + (token - base * unit) * D::head * 2;
                         pk::ptx::bulk_load(to, from, count * D::head * 2, barrier, policy_);
-                        pk::ptx::bulk_load(to + values, from + values_offset<D>, count * D::head * 2, barrier, policy_);
+                        pk::ptx::bulk_load(to + values, from + values_offset<D>, count * D::head * 2, barrier,
+                                           policy_);
                         token += count;
                     }
                     advance();
@@ -229,12 +204,9 @@ private:
     const Setup& setup_;
     unsigned char* memory_;
     Control& control_;
-    Patience patience_;
     TimelineTrack track_;
     std::uint64_t policy_;
-    static constexpr std::uint32_t prefetch_bytes = 16384;
-    const std::uint8_t *tape_ = nullptr, *tape_end_ = nullptr, *at_ = nullptr, *prefetched_ = nullptr;
-    std::uint32_t lead_ = 0, next_prefetch_ = 0;
+    const std::uint8_t* at_ = nullptr;
     std::uint32_t step_ = 0, begun_ = 0;
     std::uint32_t page_ = 0, parity_ = 0;
     std::uint32_t oldest_ = 0, oldest_parity_ = 0;  // of the pages under way

@@ -61,16 +61,17 @@ PK_DEVICE void stream_logits(B& block, float* logits) {
     const Tiles stream = block.tiles(Stream::logits, D::layers);
     const std::uint32_t first_token = stream.tiles.begin * tile;
     detail::Candidate best;
-    product(block, block.address(L::hidden), stream, [&](std::uint32_t first, std::uint32_t count, const auto& sums) {
-        if (sampler < 0) return;
-        const float scale = block.template at<const float>(L::scales)[row];
-        for (std::uint32_t o = place; o < count; o += width) {
-            const float logit = sums.at(row, o) * scale;
-            const std::uint32_t token = first_token + first + o;
-            logits[sampler * stride + token] = logit;
-            best.add(logit, token);
-        }
-    });
+    product(block, block.address(L::hidden), stream,
+            [&](std::uint32_t first, std::uint32_t count, const auto& sums) {
+                if (sampler < 0) return;
+                const float scale = block.template at<const float>(L::scales)[row];
+                for (std::uint32_t o = place; o < count; o += width) {
+                    const float logit = sums.at(row, o) * scale;
+                    const std::uint32_t token = first_token + first + o;
+                    logits[sampler * stride + token] = logit;
+                    best.add(logit, token);
+                }
+            });
     constexpr std::uint32_t lanes = width < 32 ? width : 32;
     PK_UNROLL
     for (std::uint32_t step = lanes / 2; step != 0; step /= 2) best.add_lane(step, block.lane());

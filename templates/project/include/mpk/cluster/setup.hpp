@@ -25,7 +25,9 @@ struct Setup {
     const FfnShare* ffn;              // [layers][clusters]
     const LayerWeights* layers;       // [layers]
     const pk::tile::bf16 *embedding, *final_norm;
-    const std::uint32_t* op_tasks;    // the first of each operator's tasks in the plan, for the timeline
+    float* logits;  // tensors of the plan that the end of a step uses
+    std::int32_t *sampled, *tokens;
+    const std::uint32_t* op_tasks;  // the first of each operator's tasks in the plan, for the timeline
     // Partial sums of the output and down projections: [parity of the layer][cluster][most_rows][hidden] f32,
     // in whose lowest bit each word carries a tag. All ones at the start of a kernel.
     std::uint32_t* output_sums;
@@ -35,7 +37,6 @@ struct Setup {
     std::uint32_t* done;   // [blocks] steps that a block has done, released by it
     std::uint32_t* epoch;  // steps done, released by block 0
     std::uint32_t* drawn;  // tokens that blocks have drawn for their sequence, in all steps
-    std::uint32_t ahead, pace;
     std::uint32_t clusters;
     std::uint32_t fewest_rows;  // steps with fewer rows are left to the next kernel of the call
 };

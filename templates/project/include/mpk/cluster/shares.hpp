@@ -1,7 +1,8 @@
 // Who does what: how a decoder's work is divided over clusters of blocks, and how much of it each block
-// streams. The first `groups` clusters own one KV head each; all share the FFN columns alike, as all have to
-// wait for the last of them; the logits make up for the difference, so that over a step every block streams
-// the same bytes where there are enough of them. Host and device agree by using the same functions.
+// streams. The first `groups` clusters own one KV head each, with its part of the QKV and output projections;
+// the FFN's columns and the logits are shared by all alike. So blocks of the other clusters stream less: with
+// equal sums instead, everyone would wait in every layer for those that have more of its FFN, as a ring holds
+// less than a layer. Host and device agree by using the same functions.
 #pragma once
 
 #include <algorithm>
@@ -82,46 +83,18 @@ struct Shares {
             case Stream::down:
                 return {slice_tiles(member), ffn.count};
             default:
-                return {logits_tiles(block, blocks), hidden_chunks};
+                return {part_of(D::vocab / tile, blocks, block), hidden_chunks};
         }
     }
-
-    // Clusters without a KV head take more of the logits, so that all stream the same bytes in a step.
-    PK_HOST_DEVICE static Part logits_tiles(std::uint32_t block, std::uint32_t blocks) {
-        constexpr std::uint32_t all = D::vocab / tile, attending = groups * members;
-        if (blocks == attending) return part_of(all, blocks, block);
-        const std::uint32_t others = blocks - attending;
-        constexpr std::int64_t more = std::int64_t{D::layers} * (std::int64_t{qkv_rows + output_cols} * D::hidden -
-                                                                 std::int64_t{3 * D::hidden * chunk} * head_start);
-        const std::int64_t left = std::int64_t{D::vocab} * D::hidden - more * (others / members);
-        const std::uint32_t theirs =
-            left > 0 ? static_cast<std::uint32_t>(left * attending / blocks / (tile * D::hidden)) : 0;
-        if (block < attending) return part_of(theirs, attending, block);
-        const Part part = part_of(all - theirs, others, block - attending);
-        return {theirs + part.begin, theirs + part.end};
-    }
-
-    // While the groups attend, the other clusters fill their rings: so many chunks more of the FFN they take.
-    static constexpr std::uint32_t head_start =
-        4 * page_bytes * members / (3 * D::hidden * chunk * 2) < ffn_chunks / 32
-            ? 4 * page_bytes * members / (3 * D::hidden * chunk * 2)
-            : ffn_chunks / 32;
 
     PK_HOST_DEVICE static Part slice_tiles(std::uint32_t member) {
         return {member * slice / tile, (member + 1) * slice / tile};
     }
 
-    // How many of the clusters that fit are used: a few more than groups would have to take too many columns.
+    // How many of the clusters that fit are used; 0: too few.
     static constexpr std::uint32_t used_clusters(std::uint32_t fit) {
         const std::uint32_t most = fit < most_clusters ? fit : most_clusters;
-        return 2 * most >= 3 * groups ? most : most >= groups ? groups : 0;
-    }
-
-    // Chunks of a cluster in a layer, on average.
-    static constexpr double ffn_share(std::uint32_t clusters, bool attends) {
-        const double more = clusters == groups ? 0.0 : head_start;
-        const double equal = (ffn_chunks - more * (clusters - groups)) / clusters;
-        return attends ? equal : equal + more;
+        return most >= groups ? most : 0;
     }
 
     // shares[layer * clusters + c]: whole chunks; what a cluster lacks in one layer it gets in another.
@@ -132,7 +105,7 @@ struct Shares {
             std::vector<std::uint32_t> count(clusters), order(clusters);
             std::uint32_t given = 0;
             for (std::uint32_t c = 0; c < clusters; ++c) {
-                due[c] += ffn_share(clusters, c < groups);
+                due[c] += double(ffn_chunks) / clusters;
                 count[c] = due[c] > 0 ? static_cast<std::uint32_t>(due[c]) : 0;
                 given += count[c];
                 order[c] = c;
@@ -156,14 +129,7 @@ struct Shares {
     }
 
     // The most chunks that a cluster has in a layer, whatever used_clusters says: the size of a buffer.
-    static constexpr std::uint32_t most_ffn_chunks() {
-        double most = 0;
-        for (std::uint32_t clusters = groups; clusters <= most_clusters; ++clusters) {
-            const double share = ffn_share(clusters, clusters == groups);
-            most = used_clusters(clusters) == clusters && share > most ? share : most;
-        }
-        return static_cast<std::uint32_t>(most) + 2;
-    }
+    static constexpr std::uint32_t most_ffn_chunks() { return ffn_chunks / groups + 1; }
 };
 
 }  // namespace mpk::cluster

@@ -22,8 +22,8 @@ PK_DEVICE void put_angles(B& block) {
     for (std::uint32_t i = block.thread(); i < block.rows() * half; i += consumers) {
         float2 a = {1, 0};
         if constexpr (D::has_rope) {
-            const float angle =
-                static_cast<float>(block.board().position[i / half]) * pk::tile::rope_table<D>.value[i % half];
+            const float angle = static_cast<float>(block.board().position[i / half]) *
+                                pk::tile::rope_table<D>.value[i % half];
             a = {::cosf(angle), ::sinf(angle)};
         }
         angles[i] = a;
@@ -31,7 +31,8 @@ PK_DEVICE void put_angles(B& block) {
 }
 
 template <class Program, std::uint32_t R>
-PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memory, std::uint32_t first_step) {
+PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memory,
+                       std::uint32_t first_step) {
     using D = typename Program::Decoder;
     Block<D, R> block(m, setup, memory);
     std::uint32_t drawn = pk::load_relaxed(setup.drawn);
@@ -63,7 +64,7 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
         block.enter(op_of<D>(D::layers, LayerOp::norm));
         gather(block, Source::down, setup.final_norm, block.turns - 1, true);
         if (block.board().samplers != 0) {
-            stream_logits(block, static_cast<float*>(m.tensors[D::logits]));
+            stream_logits(block, setup.logits);
         }
         finish_step<Program>(block, drawn);
         // Threads give up one by one, but leave together: the others would wait for them at a barrier.
@@ -91,7 +92,8 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
         control.started = control.leaving = 0;
     }
     for (std::uint32_t layer = thread; layer < D::layers; layer += block_size) {
-        reinterpret_cast<FfnShare*>(memory + L::ffn_share)[layer] = setup.ffn[layer * setup.clusters + cluster];
+        reinterpret_cast<FfnShare*>(memory + L::ffn_share)[layer] =
+            setup.ffn[layer * setup.clusters + cluster];
         reinterpret_cast<LayerWeights*>(memory + L::weights)[layer] = setup.layers[layer];
     }
     // Rows that a batch does not fill are multiplied too: they must hold numbers.

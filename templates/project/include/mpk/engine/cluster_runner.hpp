@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -43,8 +42,10 @@ public:
     // Clusters that run at the same time on the current device; 0 where the worker cannot run.
     static std::uint32_t clusters_that_fit(std::int32_t device) {
         int major = 0, minor = 0;
-        cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "read the chip");
-        cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "read the chip");
+        cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                   "read the chip");
+        cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+                   "read the chip");
         if (major != 9 || minor != 0 || most_rows < D::batch) return 0;
         std::uint32_t fit = cluster::most_clusters;
         each_kernel([&](auto kernel, std::uint32_t bytes, std::uint32_t) {
@@ -69,7 +70,8 @@ public:
         std::vector<cluster::LayerMatrices> matrices;
         std::vector<cluster::LayerWeights> layers;
         for (const auto& l : D::layer) {
-            matrices.push_back({weight(l.qkv), weight(l.output), weight(l.gate), weight(l.up), weight(l.down)});
+            matrices.push_back(
+                {weight(l.qkv), weight(l.output), weight(l.gate), weight(l.up), weight(l.down)});
             layers.push_back({weight(l.attention_norm), norm(l.q_norm), norm(l.k_norm), weight(l.ffn_norm)});
         }
         const std::vector<cluster::FfnShare> shares = S::ffn_shares(clusters);
@@ -96,11 +98,12 @@ public:
         const std::vector<Task> tasks = expand_runs(plan);
         for (std::size_t t = tasks.size(); t-- > 0;) op_tasks[tasks[t].op] = static_cast<std::uint32_t>(t);
         setup_.op_tasks = static_cast<const std::uint32_t*>(put(op_tasks));
+        setup_.logits = static_cast<float*>(tensor(D::logits));
+        setup_.sampled = static_cast<std::int32_t*>(tensor(D::sampled));
+        setup_.tokens = static_cast<std::int32_t*>(tensor(D::tokens));
         setup_.embedding = weight(D::embedding);
         setup_.final_norm = weight(D::final_norm);
         setup_.clusters = clusters;
-        setup_.ahead = 8 * cluster::page_bytes;
-        setup_.pace = 850;
         auto* tape = static_cast<std::uint8_t*>(room(begin[blocks], "the weights in the order of their use"));
         setup_.tape = tape;
         sums_bytes_ = std::size_t{2} * clusters * cluster::most_rows * D::hidden * sizeof(std::uint32_t);
@@ -139,8 +142,6 @@ public:
             config.numAttrs = 2;
             cluster::Setup setup = setup_;
             setup.fewest_rows = fewest;
-            if (const char* v = std::getenv("KGEN_AHEAD")) setup.ahead = std::atoi(v);
-            if (const char* v = std::getenv("KGEN_PACE")) setup.pace = std::atoi(v);
             Machine m = machine;
             void* arguments[] = {&m, &setup};
             status = cudaLaunchKernelExC(&config, kernel, arguments);
@@ -196,7 +197,8 @@ struct NoClusterRunner {
 };
 
 template <class Program>
-using ClusterRunnerOf = typename std::conditional_t<std::is_void_v<typename Program::Decoder>, std::type_identity<NoClusterRunner>,
-                                           LazyClusterRunner<Program>>::type;
+using ClusterRunnerOf =
+    typename std::conditional_t<std::is_void_v<typename Program::Decoder>,
+                                std::type_identity<NoClusterRunner>, LazyClusterRunner<Program>>::type;
 
 }  // namespace mpk::engine

@@ -94,14 +94,14 @@ public:
         return weights.data();
     }
 
-    // Called once the machine has all its tables: decides which worker runs, and returns how many blocks it has.
+    // Called once the machine has all its tables: decides which worker runs, and returns how many blocks it
+    // has.
     template <class Tables>
     std::uint32_t prepare(const Plan& plan, Machine& machine, const Tables& tables) {
         if constexpr (!std::is_void_v<typename Program::Decoder>) {
             const std::uint32_t clusters = fastest_ ? Clusters::clusters_that_fit(device_) : 0;
             if (clusters != 0) {
-                clusters_.emplace(*this, plan, clusters,
-                                  [&](std::uint32_t i) { return tables.tensor(i); });
+                clusters_.emplace(*this, plan, clusters, [&](std::uint32_t i) { return tables.tensor(i); });
                 machine.rows = std::min(machine.rows, Clusters::most_rows);
                 return clusters_->blocks();
             }
@@ -165,8 +165,9 @@ private:
     cudaError_t launch_kernels(Machine& machine, cudaStream_t stream) const {
         if (clusters_) return clusters_->launch(machine, stream);
         void* arguments[] = {&machine};
-        return cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(run_workers<Program>), dim3(workers_),
-                                           dim3(worker_threads), arguments, Program::scratch_bytes, stream);
+        return cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(run_workers<Program>),
+                                           dim3(workers_), dim3(worker_threads), arguments,
+                                           Program::scratch_bytes, stream);
     }
 
     std::uint32_t attribute(cudaDeviceAttr which) const {

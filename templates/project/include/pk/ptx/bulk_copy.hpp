@@ -35,15 +35,6 @@ __device__ __forceinline__ void bulk_load(void* to, const void* from, std::uint3
         : "memory");
 }
 
-// Asks for `bytes` of global memory (both multiples of 16) to be brought to L2. Nothing is written and nothing
-// says when they are there.
-__device__ __forceinline__ void bulk_prefetch(const void* from, std::uint32_t bytes) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
-                 :
-                 : "l"(__cvta_generic_to_global(from)), "r"(bytes)
-                 : "memory");
-}
-
 #endif
 
 // For data that is read once: it is the first to leave L2.

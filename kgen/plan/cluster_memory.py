@@ -1,0 +1,75 @@
+"""Shared memory of the cluster worker: how many rows of a decoder a step can carry.
+
+The same sums as in `include/mpk/cluster/layout.hpp`, which the tests compare.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+ROW_SIZES = (16, 8, 1)  # that the worker is compiled for, the largest first
+MEMBERS = 8  # SMs of a cluster
+PAGE_BYTES = 32768  # of the ring
+LEAST_PAGES = 2
+_ROOM = 232448 - 1024  # of a block on sm_90
+_MOST_PAGES = 8
+_WARPS = 8
+_SUM_STRIDE = 68
+_POINTERS = 32  # bytes of a layer's pointers
+
+
+class Sizes(Protocol):
+    """Those of a decoder that shared memory depends on."""
+
+    @property
+    def hidden(self) -> int: ...  # noqa: D102
+    @property
+    def heads(self) -> int: ...  # noqa: D102
+    @property
+    def kv_heads(self) -> int: ...  # noqa: D102
+    @property
+    def head(self) -> int: ...  # noqa: D102
+    @property
+    def ffn(self) -> int: ...  # noqa: D102
+
+
+def rows_that_fit(sizes: Sizes, layers: int) -> int:
+    """The most rows for which two pages are left for the ring; 0 if not even one has the room."""
+    return next((rows for rows in ROW_SIZES if ring_pages(sizes, layers, rows) >= LEAST_PAGES), 0)
+
+
+def ring_pages(sizes: Sizes, layers: int, rows: int) -> int:
+    """Pages of the ring beside everything else that a step of so many rows keeps in shared memory."""
+    return min(_MOST_PAGES, max(0, _ROOM - ring_offset(sizes, layers, rows)) // PAGE_BYTES)
+
+
+def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
+    """Bytes of shared memory before the ring."""
+    group = sizes.heads // sizes.kv_heads
+    qkv, output = (group + 2) * sizes.head, group * sizes.head
+    columns = sizes.hidden // MEMBERS  # of the residual stream that a member owns
+    partial = group * (sizes.head + 4) * 4
+    one = rows == 1
+
+    attention = (
+        _aligned(32 * sizes.head) + _aligned(_WARPS * partial) + _aligned(MEMBERS * partial) * (2 - one)
+    )
+    hidden = _aligned(sizes.hidden * rows * 2)
+    ffn_chunks = sizes.ffn // 32 // sizes.kv_heads + 1
+
+    total = 1024 + _aligned(layers * 4) + _aligned(layers * _POINTERS)
+    total += _aligned(rows * 4 * sizes.head)  # the step's keys and values
+    total += hidden + attention if one else max(hidden, attention)
+    total += max(
+        _aligned(rows * qkv * 4) + _aligned(output * rows * 2),
+        _aligned(ffn_chunks * 64 * rows),
+    )
+    total += _aligned(_WARPS * rows * _SUM_STRIDE * 4 * (7 if one else 1))
+    total += _aligned(rows * columns * 4) + _aligned(MEMBERS * rows * 4)
+    total += _aligned(rows * (columns // 128 + 1) * 4) + 128  # squares of pieces, scales
+    total += _aligned(rows * sizes.head * 4) + _aligned(4 * sizes.head) + _WARPS * 256
+    return -(-total // 1024) * 1024
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 128) * 128

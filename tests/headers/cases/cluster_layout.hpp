@@ -1,0 +1,112 @@
+// Shared memory of the cluster worker: what is in use at the same time lies apart.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "mpk/cluster/layout.hpp"
+#include "support/decoders.hpp"
+#include "support/suite.hpp"
+
+namespace testing {
+
+namespace detail {
+
+struct Region {
+    const char* name;
+    std::uint32_t begin, bytes;
+};
+using Regions = std::vector<Region>;
+
+// The first two that share a byte, or the first that does not begin at 16 bytes; empty if there are none.
+inline std::string conflict(const Regions& regions, std::uint32_t end) {
+    for (std::size_t i = 0; i < regions.size(); ++i) {
+        const Region& a = regions[i];
+        if (a.begin % 16 != 0) return std::string(a.name) + " is not aligned";
+        if (a.begin + a.bytes > end) return std::string(a.name) + " goes too far";
+        for (std::size_t j = i + 1; j < regions.size(); ++j) {
+            const Region& b = regions[j];
+            if (a.begin < b.begin + b.bytes && b.begin < a.begin + a.bytes) {
+                return std::string(a.name) + " and " + b.name + " overlap";
+            }
+        }
+    }
+    return "";
+}
+
+template <class D, std::uint32_t R>
+void check_layout(Suite& suite) {
+    using L = mpk::cluster::Layout<D, R>;
+    using mpk::cluster::consumer_warps, mpk::cluster::page_bytes;
+    constexpr std::uint32_t members = 8, group_heads = D::heads / D::kv_heads, slice = D::hidden / members;
+    // One partial result: channels, maximum, sum and a gap for each head.
+    constexpr std::uint32_t partial = group_heads * (D::head + 4) * 4;
+    const Region hidden = {"hidden", L::hidden, D::hidden * R * 2};
+    const Region qkv = {"qkv", L::qkv, R * (group_heads + 2) * D::head * 4};
+    const Region attended = {"attended", L::attended, R * group_heads * D::head * 2};
+    const Region ffn = {"ffn", L::ffn, (D::ffn / 32 / D::kv_heads + 1) * 32 * R * 2};
+    const Region sums = {"sums", L::sums, L::sum_slots * consumer_warps * R * (64 + 4) * 4};
+    const Region warp_partials = {"warp_partials", L::warp_partials, consumer_warps * partial};
+    const Regions always = {
+        {"control", L::control, sizeof(mpk::cluster::Control)},
+        {"ffn_share", L::ffn_share, D::layers * 4},
+        {"weights", L::weights, D::layers * 32},
+        {"residual", L::residual, R * slice * 4},
+        {"squares", L::squares, members * R * 4},
+        {"piece_squares", L::piece_squares, R * ((slice + 127) / 128) * 4},
+        {"scales", L::scales, R * 4},
+        {"angles", L::angles, R * D::head / 2 * 8},
+        {"head_norms", L::head_norms, 2 * D::head * 2},
+        {"stage", L::stage, consumer_warps * 256},
+        {"ring", L::ring, L::pages * page_bytes},
+    };
+    const auto together = [&](const char* phase, Regions regions) {
+        regions.insert(regions.end(), always.begin(), always.end());
+        const std::string found = conflict(regions, L::bytes);
+        suite.check(D::name() + ", " + std::to_string(R) + " rows, " + phase, found.empty(), found);
+    };
+    Regions attention = {
+        {"query", L::query, 16 * D::head * 2},
+        {"fresh", L::fresh, R * 2 * D::head * 2},
+        warp_partials,
+        {"partials", L::partials, members * partial},
+        qkv,
+        attended,
+    };
+    // Of a batch of one, the next activations may come while a member still folds; all get all spans.
+    attention.push_back(R == 1 ? hidden : Region{"own_partials", L::own_partials, members * partial});
+    together("QKV", {hidden, qkv, sums});
+    // A member without spans may still write its keys when the others send the next activations.
+    together("the end of attention", {hidden, {"fresh", L::fresh, R * 2 * D::head * 2}, qkv, attended});
+    together("attention", attention);
+    together("output", {attended, hidden, sums});
+    together("gate, up and down", {hidden, ffn, sums});
+    together("candidates for the next token", {sums, warp_partials});  // in the room of the latter
+    constexpr std::uint32_t most = 232448 - 1024;  // of a block on sm_90, less what the system takes
+    const bool fits = L::pages == 0 ? L::ring + page_bytes > most : L::bytes <= most;
+    suite.check(D::name() + ", " + std::to_string(R) + " rows fit", fits && L::ring % 128 == 0);
+}
+
+// Two pages are the least that the ring works with.
+template <class D, std::uint32_t R>
+void check_runs(Suite& suite) {
+    suite.check(D::name() + " runs with " + std::to_string(R) + " rows",
+                mpk::cluster::Layout<D, R>::pages >= 2);
+}
+
+}  // namespace detail
+
+inline void cluster_layout_cases(Suite& suite) {
+    each_decoder([&]<class D>() {
+        detail::check_layout<D, 1>(suite);
+        detail::check_layout<D, 8>(suite);
+        detail::check_layout<D, 16>(suite);
+    });
+    detail::check_runs<TinyDecoder, 16>(suite);
+    detail::check_runs<Llama1B, 16>(suite);
+    detail::check_runs<Qwen06B, 16>(suite);
+    detail::check_runs<Qwen17B, 8>(suite);
+    detail::check_runs<Qwen8B, 8>(suite);
+}
+
+}  // namespace testing
