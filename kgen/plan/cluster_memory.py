@@ -51,9 +51,8 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
     partial = group * (sizes.head + 4) * 4
     one = rows == 1
 
-    attention = (
-        _aligned(32 * sizes.head) + _aligned(_WARPS * partial) + _aligned(MEMBERS * partial) * (2 - one)
-    )
+    warps, spans = _aligned(_WARPS * partial), _aligned(MEMBERS * partial)
+    attention = _aligned(32 * sizes.head) + spans * (1 if one else 2)
     hidden = _aligned(sizes.hidden * rows * 2)
     ffn_chunks = sizes.ffn // 32 // sizes.kv_heads + 1
 
@@ -64,7 +63,8 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
         _aligned(rows * qkv * 4) + _aligned(output * rows * 2),
         _aligned(ffn_chunks * 64 * rows),
     )
-    total += _aligned(_WARPS * rows * _SUM_STRIDE * 4 * (7 if one else 1))
+    sums = _aligned(_WARPS * rows * _SUM_STRIDE * 4 * (4 if one else 1))
+    total += max(sums, warps * (1 if one else 2))
     total += _aligned(rows * columns * 4) + _aligned(MEMBERS * rows * 4)
     total += _aligned(rows * (columns // 128 + 1) * 4) + 128  # squares of pieces, scales
     total += _aligned(rows * sizes.head * 4) + _aligned(4 * sizes.head) + _WARPS * 256

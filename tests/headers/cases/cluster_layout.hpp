@@ -46,7 +46,8 @@ void check_layout(Suite& suite) {
     const Region attended = {"attended", L::attended, R * group_heads * D::head * 2};
     const Region ffn = {"ffn", L::ffn, (D::ffn / 32 / D::kv_heads + 1) * 32 * R * 2};
     const Region sums = {"sums", L::sums, L::sum_slots * consumer_warps * R * (64 + 4) * 4};
-    const Region warp_partials = {"warp_partials", L::warp_partials, consumer_warps * partial};
+    const Region warp_partials = {"warp_partials", L::warp_partials,
+                                  L::warp_buffers * consumer_warps * partial};
     const Regions always = {
         {"control", L::control, sizeof(mpk::cluster::Control)},
         {"ffn_share", L::ffn_share, D::layers * 4},
@@ -81,7 +82,8 @@ void check_layout(Suite& suite) {
     together("attention", attention);
     together("output", {attended, hidden, sums});
     together("gate, up and down", {hidden, ffn, sums});
-    together("candidates for the next token", {sums, warp_partials});  // in the room of the latter
+    // The candidates lie in `stage`, one of 12 bytes a warp.
+    together("candidates for the next token", {hidden, sums});  // in the room of the latter
     constexpr std::uint32_t most = 232448 - 1024;  // of a block on sm_90, less what the system takes
     const bool fits = L::pages == 0 ? L::ring + page_bytes > most : L::bytes <= most;
     suite.check(D::name() + ", " + std::to_string(R) + " rows fit", fits && L::ring % 128 == 0);

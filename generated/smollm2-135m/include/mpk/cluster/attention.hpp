@@ -144,9 +144,9 @@ PK_DEVICE void put_queries(B& block, std::uint32_t row) {
     }
 }
 
-// This warp's units of the round; its result to L::warp_partials[warp].
+// This warp's units of the round; its result to `results` (as L::warp_partials) [warp].
 template <class B>
-PK_DEVICE void attend_round(B& block, std::uint32_t row, const Part& range) {
+PK_DEVICE void attend_round(B& block, std::uint32_t row, const Part& range, std::uint32_t results) {
     using D = typename B::D;
     using L = typename B::L;
     constexpr std::uint32_t steps = D::head / 16, units_of_page = page_tokens<D> / unit;
@@ -224,8 +224,8 @@ PK_DEVICE void attend_round(B& block, std::uint32_t row, const Part& range) {
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
     if (g >= B::S::group_heads) return;
-    float* to = block.template at<float>(L::warp_partials) + block.warp() * (L::partial_bytes / 4) +
-                g * L::partial_stride;
+    float* to =
+        block.template at<float>(results) + block.warp() * (L::partial_bytes / 4) + g * L::partial_stride;
     PK_UNROLL
     for (std::uint32_t n = 0; n < 2 * steps; ++n) {
         *reinterpret_cast<float2*>(&to[n * 8 + i * 2]) = {out[n][0], out[n][1]};
@@ -236,12 +236,13 @@ PK_DEVICE void attend_round(B& block, std::uint32_t row, const Part& range) {
 // Four floats of a span's result, at offset 4 `piece`: channels, or the maximum and the sum. `first`: the
 // warp that had its first unit.
 template <class B>
-PK_DEVICE float4 fold_warps(const B& block, std::uint32_t piece, std::uint32_t first, std::uint32_t warps) {
+PK_DEVICE float4 fold_warps(const B& block, std::uint32_t results, std::uint32_t piece, std::uint32_t first,
+                            std::uint32_t warps) {
     using D = typename B::D;
     using L = typename B::L;
     constexpr std::uint32_t pieces = L::partial_stride / 4;
     const std::uint32_t channel = piece % pieces * 4;
-    const float* head = block.template at<const float>(L::warp_partials) + first * (L::partial_bytes / 4) +
+    const float* head = block.template at<const float>(results) + first * (L::partial_bytes / 4) +
                         piece / pieces * L::partial_stride;
     float most = head[D::head];
     for (std::uint32_t w = 1; w < warps; ++w) most = fmaxf(most, head[w * (L::partial_bytes / 4) + D::head]);
@@ -306,6 +307,7 @@ PK_DEVICE void attend(B& block, std::uint32_t layer) {
     if constexpr (R > 1) block.expect(Exchange::attention, rows * B::S::output_cols * 2);
     detail::add_keys(block, layer);
 
+    std::uint32_t turn = 0;
     Deal<D::jit_attention> deal(block.board().position, rows, block.member());
     _Pragma("unroll 1") for (std::uint32_t row = 0; row < rows; ++row) {
         const Spans spans(block.board().position[row]);
@@ -318,14 +320,16 @@ PK_DEVICE void attend(B& block, std::uint32_t layer) {
         }
         _Pragma("unroll 1") for (std::uint32_t span = mine.begin; span < mine.end; span += spans.round()) {
             const Part range = spans.of(span, mine.end);
-            detail::attend_round(block, row, range);
+            const std::uint32_t results = L::warp_partials + turn * L::warps_bytes;
+            turn = (turn + 1) % L::warp_buffers;
+            detail::attend_round(block, row, range, results);
             block.sync();
             const std::uint32_t count =
                 (range.count() + spans.length - 1) / spans.length;  // spans of the round
             const auto fold = [&](std::uint32_t piece, std::uint32_t i) {
                 const std::uint32_t first = i * spans.length, left = range.count() - first;
                 const std::uint32_t units = left < spans.length ? left : spans.length;
-                return detail::fold_warps(block, piece, first % consumer_warps,
+                return detail::fold_warps(block, results, piece, first % consumer_warps,
                                           units < consumer_warps ? units : consumer_warps);
             };
             if constexpr (R == 1) {
@@ -351,7 +355,7 @@ PK_DEVICE void attend(B& block, std::uint32_t layer) {
                     }
                 }
             }
-            block.sync();
+            if constexpr (L::warp_buffers == 1) block.sync();
         }
         if constexpr (R > 1) {
             if (mine.begin != 0 || mine.end == 0) continue;
@@ -359,6 +363,7 @@ PK_DEVICE void attend(B& block, std::uint32_t layer) {
                 block.expect(Exchange::partial, (spans.count - mine.end) * L::partial_bytes);
                 block.wait(Exchange::partial);
             }
+            block.sync();
             const auto slot = [&](std::uint32_t s) {
                 constexpr std::uint32_t own = L::own_partials, others = L::partials;
                 return block.template at<float>((s < mine.end ? own : others) + s * L::partial_bytes);

@@ -76,7 +76,7 @@ PK_DEVICE void stream_logits(B& block, float* logits) {
     PK_UNROLL
     for (std::uint32_t step = lanes / 2; step != 0; step /= 2) best.add_lane(step, block.lane());
     if constexpr (width > 32) {
-        auto* room = block.template at<detail::Candidate>(L::warp_partials);
+        auto* room = block.template at<detail::Candidate>(L::stage);
         if (block.lane() == 0) room[block.warp()] = best;
         block.sync();
         for (std::uint32_t w = 1; block.thread() == 0 && w < consumer_warps; ++w) best.add(room[w]);

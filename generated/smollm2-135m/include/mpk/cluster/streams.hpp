@@ -31,10 +31,19 @@ PK_DEVICE void stream_qkv(B& block, std::uint32_t layer) {
     product(block, block.address(L::hidden), stream,
             [&](std::uint32_t first, std::uint32_t count, const auto& sums) {
                 const auto* scales = block.template at<const float>(L::scales);
-                for (std::uint32_t i = thread; i < count * rows * members; i += consumers) {
-                    const std::uint32_t j = i / members, row = j / count, o = j % count;
-                    block.send(Exchange::qkv, L::qkv + (row * width + first_row + first + o) * 4,
-                               __float_as_uint(sums.at(row, o) * scales[row]));
+                const auto each = [&](std::uint32_t j, auto send) {
+                    const std::uint32_t row = j / count, o = j % count;
+                    send(L::qkv + (row * width + first_row + first + o) * 4,
+                         __float_as_uint(sums.at(row, o) * scales[row]));
+                };
+                if constexpr (B::rows_room == 1) {
+                    for (std::uint32_t i = thread; i < count * members; i += consumers) {
+                        each(i / members, [&](auto at, auto value) { block.send(Exchange::qkv, at, value); });
+                    }
+                } else {
+                    for (std::uint32_t i = thread; i < count * rows; i += consumers) {
+                        each(i, [&](auto at, auto value) { block.send_all(Exchange::qkv, at, value); });
+                    }
                 }
             });
     block.wait(Exchange::qkv);
@@ -81,8 +90,8 @@ PK_DEVICE void stream_gate_up(B& block, std::uint32_t layer) {
             [&](std::uint32_t first, std::uint32_t count, const auto& sums) {
                 const auto* scales = block.template at<const float>(L::scales);
                 // Two neighbouring columns a thread: four such pairs in a tile.
-                for (std::uint32_t i = block.thread(); i < count / 4 * rows * members; i += consumers) {
-                    const std::uint32_t j = i / members, row = j / (count / 4), pair = j % (count / 4);
+                const auto each = [&](std::uint32_t j, auto send) {
+                    const std::uint32_t row = j / (count / 4), pair = j % (count / 4);
                     const std::uint32_t gate = pair / 4 * tile + pair % 4 * 2;
                     float value[2];
                     PK_UNROLL
@@ -92,9 +101,17 @@ PK_DEVICE void stream_gate_up(B& block, std::uint32_t layer) {
                         value[e] = g / (1.0f + __expf(-g)) * up;
                     }
                     const std::uint32_t column = first_column + first / 2 + pair * 2;
-                    block.send(Exchange::ffn,
-                               L::ffn + column / chunk * (R * 64) + row * 64 + column % chunk * 2,
-                               detail::bf16_pair(value[0], value[1]));
+                    send(L::ffn + column / chunk * (R * 64) + row * 64 + column % chunk * 2,
+                         detail::bf16_pair(value[0], value[1]));
+                };
+                if constexpr (R == 1) {
+                    for (std::uint32_t i = block.thread(); i < count / 4 * members; i += consumers) {
+                        each(i / members, [&](auto at, auto value) { block.send(Exchange::ffn, at, value); });
+                    }
+                } else {
+                    for (std::uint32_t i = block.thread(); i < count / 4 * rows; i += consumers) {
+                        each(i, [&](auto at, auto value) { block.send_all(Exchange::ffn, at, value); });
+                    }
                 }
             });
     block.wait(Exchange::ffn);

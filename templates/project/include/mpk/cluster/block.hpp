@@ -161,6 +161,17 @@ public:
         pk::ptx::store_peer(peer_ + offset, value, peer_ + barrier_offset(e));
     }
 
+    // To every member. For threads that have a value of their own; of a batch of one it is quicker to have
+    // eight threads send the same one.
+    template <class T>
+    PK_DEVICE void send_all(Exchange e, std::uint32_t offset, T value) const {
+        PK_UNROLL
+        for (std::uint32_t rank = 0; rank < members; ++rank) {
+            const std::uint32_t base = base_of(rank);
+            pk::ptx::store_peer(base + offset, value, base + barrier_offset(e));
+        }
+    }
+
     // The peers, this block among them, will send `bytes`. One thread's arrival and the bytes complete a
     // phase.
     PK_DEVICE void expect(Exchange e, std::uint32_t bytes) {

@@ -89,11 +89,17 @@ PK_DEVICE void choose_best(B& block, std::uint32_t row) {
     using D = typename B::D;
     const Machine& m = block.m;
     const std::uint32_t s = static_cast<std::uint32_t>(block.board().sampler[row]);
-    Candidate best;
-    for (std::uint32_t b = block.lane(); b < gridDim.x; b += 32) {
-        const Best& part = block.setup.best[std::uint64_t{s} * gridDim.x + b];
-        best.add(Candidate{part.most, part.sum, part.token});
+    // All loads before the first use.
+    constexpr std::uint32_t most = most_clusters * members / 32;
+    Best parts[most];
+    PK_UNROLL
+    for (std::uint32_t i = 0; i < most; ++i) {
+        const std::uint32_t b = block.lane() + i * 32;
+        parts[i] = b < gridDim.x ? block.setup.best[std::uint64_t{s} * gridDim.x + b] : Best{-INFINITY, 0, 0};
     }
+    Candidate best;
+    PK_UNROLL
+    for (std::uint32_t i = 0; i < most; ++i) best.add(Candidate{parts[i].most, parts[i].sum, parts[i].token});
     PK_UNROLL
     for (std::uint32_t step = 16; step != 0; step /= 2) best.add_lane(step, block.lane());
     if (block.lane() != 0) return;

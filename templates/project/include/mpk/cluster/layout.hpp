@@ -49,7 +49,7 @@ struct Layout {
     // Sums of a band: [warp][row][64 + 4], the gap against bank conflicts.
     static constexpr std::uint32_t sum_stride = band * tile + 4;
     static constexpr std::uint32_t sum_bytes = consumer_warps * R * sum_stride * 4;
-    static constexpr std::uint32_t sum_slots = R == 1 ? 7 : 1;
+    static constexpr std::uint32_t sum_slots = R == 1 ? 4 : 1;
     // One partial result of attention: [head][channels, maximum, sum, gap] f32.
     static constexpr std::uint32_t partial_stride = D::head + 4;
     static constexpr std::uint32_t partial_bytes = S::group_heads * partial_stride * 4;
@@ -62,8 +62,7 @@ struct Layout {
     static constexpr std::uint32_t fresh_bytes = aligned(R * 2 * D::head * 2);  // [R][k, v][head] bf16
     static constexpr std::uint32_t warps_bytes = aligned(consumer_warps * partial_bytes);
     static constexpr std::uint32_t spans_bytes = aligned(members * partial_bytes);
-    static constexpr std::uint32_t attention_bytes =
-        query_bytes + warps_bytes + spans_bytes * (R == 1 ? 1 : 2);
+    static constexpr std::uint32_t attention_bytes = query_bytes + spans_bytes * (R == 1 ? 1 : 2);
     static constexpr std::uint32_t hidden_bytes = aligned(D::hidden * R * 2);
     static constexpr std::uint32_t qkv_bytes = aligned(R * S::qkv_rows * 4),
                                    ffn_bytes = aligned(S::most_ffn_chunks() * chunk * R * 2);
@@ -75,8 +74,7 @@ struct Layout {
     static constexpr std::uint32_t fresh = weights + aligned(D::layers * sizeof(LayerWeights));
     static constexpr std::uint32_t hidden = fresh + fresh_bytes;  // activations
     static constexpr std::uint32_t query = R == 1 ? hidden + hidden_bytes : hidden;
-    static constexpr std::uint32_t warp_partials = query + query_bytes;
-    static constexpr std::uint32_t partials = warp_partials + warps_bytes;  // spans of this member's rows
+    static constexpr std::uint32_t partials = query + query_bytes;  // spans of this member's rows
     static constexpr std::uint32_t own_partials = partials + (R == 1 ? 0 : spans_bytes);
     static constexpr std::uint32_t attention_end = query + attention_bytes;
     // The group's queries, keys and values [R][qkv_rows] f32 and its result, activations; and where the
@@ -87,8 +85,15 @@ struct Layout {
     static constexpr std::uint32_t ffn = qkv;
     static constexpr std::uint32_t sums =
         qkv + (qkv_bytes + attended_bytes > ffn_bytes ? qkv_bytes + attended_bytes : ffn_bytes);
-    static constexpr std::uint32_t residual = sums + aligned(sum_bytes * sum_slots);  // [R][slice] f32
-    static constexpr std::uint32_t squares = residual + aligned(R * S::slice * 4);    // [members][R] f32
+    // Products and attention take turns. With several rounds there are two buffers: the warps go on while the
+    // last round is folded.
+    static constexpr std::uint32_t warp_buffers = R == 1 ? 1 : 2;
+    static constexpr std::uint32_t warp_partials = sums;
+    static constexpr std::uint32_t sums_bytes = aligned(sum_bytes * sum_slots) > warp_buffers* warps_bytes
+                                                    ? aligned(sum_bytes * sum_slots)
+                                                    : warp_buffers * warps_bytes;
+    static constexpr std::uint32_t residual = sums + sums_bytes;                    // [R][slice] f32
+    static constexpr std::uint32_t squares = residual + aligned(R * S::slice * 4);  // [members][R] f32
     static constexpr std::uint32_t piece_squares = squares + aligned(members * R * 4);
     static constexpr std::uint32_t scales = piece_squares + aligned(R * (S::slice / 128 + 1) * 4);  // [R] f32
     static constexpr std::uint32_t angles = scales + 128;                           // [R][head / 2] cos, sin
