@@ -361,7 +361,7 @@ PK_DEVICE void attend(B& block, std::uint32_t layer) {
             if (mine.begin != 0 || mine.end == 0) continue;
             if (mine.end < spans.count) {
                 block.expect(Exchange::partial, (spans.count - mine.end) * L::partial_bytes);
-                block.wait(Exchange::partial);
+                block.wait(Exchange::partial, block.op);
             }
             block.sync();
             const auto slot = [&](std::uint32_t s) {
@@ -377,7 +377,7 @@ PK_DEVICE void attend(B& block, std::uint32_t layer) {
         }
     }
     if constexpr (R == 1) {
-        block.wait(Exchange::partial);
+        block.wait(Exchange::partial, block.op + 1);
         const Spans spans(block.board().position[0]);
         const auto slot = [&](std::uint32_t s) {
             return block.template at<float>(L::partials + s * L::partial_bytes);
@@ -387,7 +387,7 @@ PK_DEVICE void attend(B& block, std::uint32_t layer) {
         });
         block.sync();
     } else {
-        block.wait(Exchange::attention);
+        block.wait(Exchange::attention, block.op + 1);
     }
 }
 

@@ -41,7 +41,7 @@ public:
     PK_DEVICE Block(const Machine& machine, const Setup& l, unsigned char* memory)
         : m(machine),
           setup(l),
-          patience(machine),
+          patience(machine, l),
           track(machine, blockIdx.x, worker_track, threadIdx.x == 0),
           memory_(memory),
           base_(pk::ptx::shared_address(memory)),
@@ -107,7 +107,7 @@ public:
         std::uint64_t* full = &control().full[page_];
         const TimelineTrack::Time begin = track.now();
         if (!pk::ptx::mbarrier_try_wait(full, parity_)) {
-            patience.until([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step, page_event);
+            patience.until([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step);
         }
         if constexpr (PK_TIMELINE != 0) track.record(Activity::wait_page, begin, setup.op_tasks[op], step);
         return base_ + L::ring + page_ * page_bytes;
@@ -179,25 +179,25 @@ public:
             pk::ptx::mbarrier_arrive_expect_tx(&control().exchange[static_cast<std::uint32_t>(e)], bytes);
         }
     }
-    PK_DEVICE void wait(Exchange e) {
+    // For `waiting`, the operator that reads what comes.
+    PK_DEVICE void wait(Exchange e, std::uint32_t waiting) {
         const std::uint32_t bit = static_cast<std::uint32_t>(e), parity = exchange_parity_ >> bit & 1;
         const std::uint32_t barrier = base_ + barrier_offset(e);
         const TimelineTrack::Time begin = track.now();
-        patience.until([&] { return pk::ptx::mbarrier_try_wait_cluster(barrier, parity); }, op, step, bit);
-        record_wait(begin);
+        patience.until([&] { return pk::ptx::mbarrier_try_wait_cluster(barrier, parity); }, waiting, step);
+        record_wait(begin, waiting);
         exchange_parity_ ^= 1u << bit;
     }
 
     // In the timeline a wait is for the event that the plan has the operator wait for.
-    PK_DEVICE void record_wait(TimelineTrack::Time begin) {
+    PK_DEVICE void record_wait(TimelineTrack::Time begin, std::uint32_t waiting) {
         if constexpr (PK_TIMELINE != 0) {
-            const std::uint32_t task = setup.op_tasks[op];
+            const std::uint32_t task = setup.op_tasks[waiting];
             track.record(Activity::wait_event, begin, task, step, m.tasks[task].wait);
         }
     }
 
 private:
-    static constexpr std::uint32_t page_event = 8;  // in reports, after the exchanges
     unsigned char* memory_;
     std::uint32_t base_, peer_;
     std::uint32_t thread_;

@@ -66,13 +66,24 @@ public:
         : clusters_(clusters) {
         const std::uint32_t blocks = clusters * cluster::members;
         const auto weight = [&](std::uint16_t i) { return static_cast<const pk::tile::bf16*>(tensor(i)); };
-        const auto norm = [&](std::uint16_t i) { return i == 0 ? nullptr : weight(i); };
+        // A copy of a weight that is not on the tape, as the weights as they were loaded may go; null for
+        // none.
+        const auto kept = [&](std::uint16_t i) -> const pk::tile::bf16* {
+            if (i == 0) return nullptr;
+            const std::size_t bytes =
+                std::size_t{plan.tensors[i].rows} * plan.tensors[i].stride * sizeof(pk::tile::bf16);
+            buffers_.push_back(backend.allocate(bytes, "weights beside the tape"));
+            cuda_check(cudaMemcpyAsync(buffers_.back().data(), weight(i), bytes, cudaMemcpyDeviceToDevice,
+                                       backend.copy_stream()),
+                       "copy weights");
+            return static_cast<const pk::tile::bf16*>(buffers_.back().data());
+        };
         std::vector<cluster::LayerMatrices> matrices;
         std::vector<cluster::LayerWeights> layers;
         for (const auto& l : D::layer) {
             matrices.push_back(
                 {weight(l.qkv), weight(l.output), weight(l.gate), weight(l.up), weight(l.down)});
-            layers.push_back({weight(l.attention_norm), norm(l.q_norm), norm(l.k_norm), weight(l.ffn_norm)});
+            layers.push_back({kept(l.attention_norm), kept(l.q_norm), kept(l.k_norm), kept(l.ffn_norm)});
         }
         const std::vector<cluster::FfnShare> shares = S::ffn_shares(clusters);
         constexpr std::uint32_t streams = D::layers * cluster::layer_streams + 1;
@@ -101,8 +112,8 @@ public:
         setup_.logits = static_cast<float*>(tensor(D::logits));
         setup_.sampled = static_cast<std::int32_t*>(tensor(D::sampled));
         setup_.tokens = static_cast<std::int32_t*>(tensor(D::tokens));
-        setup_.embedding = weight(D::embedding);
-        setup_.final_norm = weight(D::final_norm);
+        setup_.embedding = kept(D::embedding);
+        setup_.final_norm = kept(D::final_norm);
         setup_.clusters = clusters;
         auto* tape = static_cast<std::uint8_t*>(room(begin[blocks], "the weights in the order of their use"));
         setup_.tape = tape;

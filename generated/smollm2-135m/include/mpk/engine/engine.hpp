@@ -233,6 +233,8 @@ public:
         machine_.tokens = plan.tokens;
         machine_.sampled = plan.sampled;
         machine_.workers = backend_.prepare(plan, machine_, tables_);
+        // A worker that brought them into another order needs them no more.
+        if (!backend_.reads_weights()) weights_ = {};
     }
 
 protected:

@@ -86,6 +86,7 @@ public:
 
     std::int32_t device() const { return -1; }
     std::uint32_t workers() const { return workers_; }
+    bool reads_weights() const { return true; }
     template <class Tables>
     std::uint32_t prepare(const Plan&, Machine&, const Tables&) const {
         return workers_;

@@ -78,7 +78,7 @@ PK_DEVICE void wait_for_blocks(B& block) {
         }
         return reached;
     };
-    block.patience.until(all, block.op, block.step, 7);
+    block.patience.until(all, block.op, block.step);
     __syncwarp();
     asm volatile("fence.acq_rel.gpu;" : : : "memory");
 }
@@ -151,7 +151,7 @@ PK_DEVICE void finish_step(B& block, std::uint32_t& drawn) {
         }
         if (block.board().drawing != 0 && block.warp() == 0) {
             block.patience.until([&] { return pk::load_acquire(block.setup.drawn) == drawn; }, block.op,
-                                 block.step, 7);
+                                 block.step);
         }
         block.sync();
         block.enter(D::advance_op);

@@ -62,8 +62,8 @@ PK_DEVICE void add_sums(B& block, float4& x, const std::uint32_t* p, std::uint32
         return (wrong & 1) == 0;
     };
     const TimelineTrack::Time begin = block.track.now();
-    block.patience.until(all, block.op, block.step, 6);
-    block.record_wait(begin);
+    block.patience.until(all, block.op, block.step);
+    block.record_wait(begin, block.op);
     PK_UNROLL
     for (std::uint32_t c = 0; c < Most; ++c) {
         if (c >= count) continue;
@@ -148,7 +148,7 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
                        __float_as_uint(squares));
         }
     }
-    block.wait(Exchange::hidden);
+    block.wait(Exchange::hidden, block.op + 1);
     // Nobody reads the sums of the products before any more.
     if constexpr (pieces == 1) block.sync();
     if (block.thread() < rows) {

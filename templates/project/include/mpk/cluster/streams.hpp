@@ -46,7 +46,7 @@ PK_DEVICE void stream_qkv(B& block, std::uint32_t layer) {
                     }
                 }
             });
-    block.wait(Exchange::qkv);
+    block.wait(Exchange::qkv, block.op + 1);
 }
 
 // A projection onto the residual stream whose columns are divided among clusters: partial sums to global
@@ -114,7 +114,7 @@ PK_DEVICE void stream_gate_up(B& block, std::uint32_t layer) {
                     }
                 }
             });
-    block.wait(Exchange::ffn);
+    block.wait(Exchange::ffn, block.op + 1);
 }
 
 #endif

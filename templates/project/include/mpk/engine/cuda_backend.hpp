@@ -108,6 +108,8 @@ public:
         }
         return workers_;
     }
+    // Whether the worker that runs reads the weights as they were loaded.
+    bool reads_weights() const { return !clusters_.has_value(); }
     cudaStream_t copy_stream() const { return copies_.get(); }
 
     // Whether what is enqueued on `stream` becomes part of a graph.
