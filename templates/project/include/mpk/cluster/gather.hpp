@@ -46,18 +46,35 @@ PK_DEVICE std::uint64_t sums_offset(std::uint32_t turn, std::uint32_t clusters, 
     return ((std::uint64_t{turn & 1} * clusters + cluster) * most_rows + row) * D::hidden;
 }
 
-// x += the words of `count` clusters at `p`, in the order of the clusters.
-template <std::uint32_t Most, class B>
-PK_DEVICE void add_sums(B& block, float4& x, const std::uint32_t* p, std::uint32_t count, std::uint32_t tag) {
+// Four columns of a row that a lane works on.
+struct Piece {
+    std::uint32_t row, begin;  // first column of the warp's
+    float4 x, weight;
+    const std::uint32_t* sums;  // of the first cluster
+};
+
+// x += the words of `count` clusters, in their order, for several pieces whose loads are on their way
+// together.
+template <std::uint32_t Most, std::uint32_t Pieces, class B>
+PK_DEVICE void add_sums(B& block, Piece (&pieces)[Pieces], std::uint32_t count, std::uint32_t tag) {
     constexpr std::uint64_t step = std::uint64_t{most_rows} * B::D::hidden;
-    uint4 word[Most];
+    uint4 word[Pieces][Most];
     const auto all = [&] {
         std::uint32_t wrong = 0;
         PK_UNROLL
-        for (std::uint32_t c = 0; c < Most; ++c) word[c] = load_tagged(p + (c < count ? c : 0) * step);
+        for (std::uint32_t p = 0; p < Pieces; ++p) {
+            PK_UNROLL
+            for (std::uint32_t c = 0; c < Most; ++c) {
+                word[p][c] = load_tagged(pieces[p].sums + (c < count ? c : 0) * step);
+            }
+        }
         PK_UNROLL
-        for (std::uint32_t c = 0; c < Most; ++c) {
-            wrong |= (word[c].x ^ tag) | (word[c].y ^ tag) | (word[c].z ^ tag) | (word[c].w ^ tag);
+        for (std::uint32_t p = 0; p < Pieces; ++p) {
+            PK_UNROLL
+            for (std::uint32_t c = 0; c < Most; ++c) {
+                const uint4 w = word[p][c];
+                wrong |= (w.x ^ tag) | (w.y ^ tag) | (w.z ^ tag) | (w.w ^ tag);
+            }
         }
         return (wrong & 1) == 0;
     };
@@ -65,12 +82,16 @@ PK_DEVICE void add_sums(B& block, float4& x, const std::uint32_t* p, std::uint32
     block.patience.until(all, block.op, block.step);
     block.record_wait(begin, block.op);
     PK_UNROLL
-    for (std::uint32_t c = 0; c < Most; ++c) {
-        if (c >= count) continue;
-        x.x += __uint_as_float(word[c].x & ~1u);
-        x.y += __uint_as_float(word[c].y & ~1u);
-        x.z += __uint_as_float(word[c].z & ~1u);
-        x.w += __uint_as_float(word[c].w & ~1u);
+    for (std::uint32_t p = 0; p < Pieces; ++p) {
+        float4& x = pieces[p].x;
+        PK_UNROLL
+        for (std::uint32_t c = 0; c < Most; ++c) {
+            if (c >= count) continue;
+            x.x += __uint_as_float(word[p][c].x & ~1u);
+            x.y += __uint_as_float(word[p][c].y & ~1u);
+            x.z += __uint_as_float(word[p][c].z & ~1u);
+            x.w += __uint_as_float(word[p][c].w & ~1u);
+        }
     }
 }
 
@@ -90,51 +111,76 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
     auto* residual = block.template at<float>(L::residual);
     auto* piece_squares = block.template at<float>(L::piece_squares);
 
-    _Pragma("unroll 1") for (std::uint32_t u = block.warp(); u < rows * pieces; u += consumer_warps) {
-        const std::uint32_t row = u / pieces, begin = u % pieces * width, column = begin + lane * 4;
-        const bool mine = S::slice % width == 0 || column < S::slice;
-        float4 x = {}, weight = {};
-        if (mine) {
-            weight = detail::bf16_to_float4(*reinterpret_cast<const uint2*>(weights + first + column));
-            if (source == Source::embedding) {
-                const std::int32_t token = block.board().token[row];
-                x = detail::bf16_to_float4(*reinterpret_cast<const uint2*>(
-                    block.setup.embedding + std::uint64_t(token) * D::hidden + first + column));
-            } else {
-                x = *reinterpret_cast<const float4*>(&residual[row * S::slice + column]);
-                const std::uint32_t clusters = block.setup.clusters;
-                const std::uint64_t at = detail::sums_offset<D>(turn, clusters, 0, row) + first + column;
-                if (source == Source::output) {
-                    detail::add_sums<S::groups>(block, x, block.setup.output_sums + at, S::groups,
-                                                turn >> 1 & 1);
-                } else {
-                    detail::add_sums<most_clusters>(block, x, block.setup.down_sums + at, clusters,
-                                                    turn >> 1 & 1);
-                }
-            }
-            *reinterpret_cast<float4*>(&residual[row * S::slice + column]) = x;
+    const auto is_inside = [&](const detail::Piece& piece) {
+        return S::slice % width == 0 || piece.begin + lane * 4 < S::slice;
+    };
+    const auto start = [&](std::uint32_t u) {
+        detail::Piece piece = {u / pieces, u % pieces * width, {}, {}, nullptr};
+        // Past the slice a lane works on its first columns, for nothing.
+        const std::uint32_t column = is_inside(piece) ? piece.begin + lane * 4 : 0;
+        piece.weight = detail::bf16_to_float4(*reinterpret_cast<const uint2*>(weights + first + column));
+        if (source == Source::embedding) {
+            const std::int32_t token = block.board().token[piece.row];
+            piece.x = detail::bf16_to_float4(*reinterpret_cast<const uint2*>(
+                block.setup.embedding + std::uint64_t(token) * D::hidden + first + column));
+        } else {
+            if (is_inside(piece))
+                piece.x = *reinterpret_cast<const float4*>(&residual[piece.row * S::slice + column]);
+            piece.sums = (source == Source::output ? block.setup.output_sums : block.setup.down_sums) +
+                         detail::sums_offset<D>(turn, block.setup.clusters, 0, piece.row) + first + column;
         }
-        if (!send) continue;
+        return piece;
+    };
+    const auto finish = [&](const detail::Piece& piece, std::uint32_t u) {
+        const std::uint32_t column = piece.begin + lane * 4;
+        const bool inside = is_inside(piece);
+        const float4 x = inside ? piece.x : float4{}, weight = piece.weight;
+        if (inside) *reinterpret_cast<float4*>(&residual[piece.row * S::slice + column]) = x;
+        if (!send) return;
         // Through shared memory, so that each store to a peer carries 16 bytes.
         unsigned char* stage = block.template at<unsigned char>(L::stage + block.warp() * 256);
         __syncwarp();
         *reinterpret_cast<uint2*>(stage + lane * 8) = {detail::bf16_pair(x.x * weight.x, x.y * weight.y),
                                                        detail::bf16_pair(x.z * weight.z, x.w * weight.w)};
         __syncwarp();
-        const std::uint32_t left = S::slice - begin, sends = (left < width ? left : width) / 8;
-        for (std::uint32_t piece = lane / members; piece < sends; piece += 32 / members) {
-            const std::uint32_t at = first + begin + piece * 8;
-            block.send(Exchange::hidden, L::hidden + at / chunk * (R * 64) + row * 64 + at % chunk * 2,
-                       *reinterpret_cast<const uint4*>(stage + piece * 16));
+        const std::uint32_t left = S::slice - piece.begin, sends = (left < width ? left : width) / 8;
+        for (std::uint32_t i = lane / members; i < sends; i += 32 / members) {
+            const std::uint32_t at = first + piece.begin + i * 8;
+            block.send(Exchange::hidden, L::hidden + at / chunk * (R * 64) + piece.row * 64 + at % chunk * 2,
+                       *reinterpret_cast<const uint4*>(stage + i * 16));
         }
         const float squares = pk::warp_sum(x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w);
         if constexpr (pieces == 1) {
             if (lane < members) {
-                block.send(Exchange::hidden, L::squares + (block.member() * R + row) * 4,
+                block.send(Exchange::hidden, L::squares + (block.member() * R + piece.row) * 4,
                            __float_as_uint(squares));
             }
         } else if (lane == 0) {
             piece_squares[u] = squares;
+        }
+    };
+
+    // Of several rows a warp has two pieces at a time: what it waits for is the way to L2 and back.
+    constexpr std::uint32_t together = R == 1 ? 1 : 2;
+    const std::uint32_t all = rows * pieces;
+    _Pragma("unroll 1") for (std::uint32_t u = block.warp(); u < all; u += together * consumer_warps) {
+        detail::Piece piece[together];
+        PK_UNROLL
+        for (std::uint32_t i = 0; i < together; ++i) {
+            // Past the end the first once more, whose result is dropped.
+            piece[i] = start(u + i * consumer_warps < all ? u + i * consumer_warps : u);
+        }
+        if (source != Source::embedding) {
+            const std::uint32_t tag = turn >> 1 & 1;
+            if (source == Source::output) {
+                detail::add_sums<S::groups>(block, piece, S::groups, tag);
+            } else {
+                detail::add_sums<most_clusters>(block, piece, block.setup.clusters, tag);
+            }
+        }
+        PK_UNROLL
+        for (std::uint32_t i = 0; i < together; ++i) {
+            if (u + i * consumer_warps < all) finish(piece[i], u + i * consumer_warps);
         }
     }
     if (!send) return;
