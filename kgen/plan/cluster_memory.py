@@ -54,7 +54,7 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
     warps, spans = _aligned(_WARPS * partial), _aligned(MEMBERS * partial)
     attention = _aligned(32 * sizes.head) + spans * (1 if one else 2)
     hidden = _aligned(sizes.hidden * rows * 2)
-    ffn_chunks = sizes.ffn // 32 // sizes.kv_heads + 1
+    ffn_chunks = sizes.ffn // 32 // sizes.kv_heads + 2
 
     total = 1024 + _aligned(layers * 4) + _aligned(layers * _POINTERS)
     total += _aligned(rows * 4 * sizes.head)  # the step's keys and values

@@ -51,7 +51,7 @@ PK_DEVICE void turn_head(const float* head, const pk::tile::bf16* norm, const fl
     for (std::uint32_t p = 0; p < pairs; ++p) {
         low[p] = head[lane + p * 32];
         high[p] = head[lane + p * 32 + half];
-        squares += low[p] * low[p] + high[p] * high[p];
+        squares = __fmaf_rn(low[p], low[p], __fmaf_rn(high[p], high[p], squares));
     }
     if constexpr (Norm) {
         const float scale = 1.0f / sqrtf(pk::warp_sum(squares) / D::head + static_cast<float>(D::head_eps));
@@ -64,8 +64,8 @@ PK_DEVICE void turn_head(const float* head, const pk::tile::bf16* norm, const fl
     PK_UNROLL
     for (std::uint32_t p = 0; p < pairs; ++p) {
         const float2 a = angles[lane + p * 32];
-        put(lane + p * 32, low[p] * a.x - high[p] * a.y);
-        put(lane + p * 32 + half, high[p] * a.x + low[p] * a.y);
+        put(lane + p * 32, __fmaf_rn(low[p], a.x, -__fmul_rn(high[p], a.y)));
+        put(lane + p * 32 + half, __fmaf_rn(high[p], a.x, __fmul_rn(low[p], a.y)));
     }
 }
 
@@ -201,7 +201,7 @@ PK_DEVICE void attend_round(B& block, std::uint32_t row, const Part& range, std:
                     added += score[n][e];
                 }
             }
-            sum = sum * shrink + added;
+            sum = __fmaf_rn(sum, shrink, added);
             PK_UNROLL
             for (std::uint32_t n = 0; n < 2 * steps; ++n) {
                 out[n][0] *= shrink;

@@ -4,8 +4,9 @@
 // Each member owns a slice of x in every cluster. The partial sums come through global memory: bit 0 of every
 // word says in which use of its buffer it was written, so a reader needs no flag and a writer no fence. (A
 // relaxed 32-bit load sees one store's word or another's; nothing but that word is used.) Bit 0 is cleared
-// before use, so results do not depend on the step. A buffer is written again two layers later, which depends
-// on sums that its readers wrote after they had read it.
+// before use, so results do not depend on the step. Rows of a call's steps only get fewer, so a row's words
+// are written in every step that reads them. A buffer is written again two layers later, which depends on
+// sums that its readers wrote after they had read it.
 #pragma once
 
 #include "mpk/cluster/block.hpp"
@@ -149,7 +150,8 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
             block.send(Exchange::hidden, L::hidden + at / chunk * (R * 64) + piece.row * 64 + at % chunk * 2,
                        *reinterpret_cast<const uint4*>(stage + i * 16));
         }
-        const float squares = pk::warp_sum(x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w);
+        const float squares =
+            pk::warp_sum(__fmaf_rn(x.x, x.x, __fmaf_rn(x.y, x.y, __fmaf_rn(x.z, x.z, __fmul_rn(x.w, x.w)))));
         if constexpr (pieces == 1) {
             if (lane < members) {
                 block.send(Exchange::hidden, L::squares + (block.member() * R + piece.row) * 4,

@@ -53,34 +53,46 @@ template <class B>
 PK_DEVICE void stream_logits(B& block, float* logits) {
     using D = typename B::D;
     using L = typename B::L;
-    constexpr std::uint32_t R = B::rows_room, width = R == 1 ? consumers : consumers / most_rows;
+    // For each row 16 threads look for the best: of a batch of one too, as the sum of the exponentials must
+    // not depend on the batch.
+    constexpr std::uint32_t R = B::rows_room, width = consumers / most_rows;
     constexpr std::uint64_t stride = pk::tile::padded(D::vocab);
     block.begin(D::layers, LayerOp::qkv);  // which is where the logits come after the last layer
-    const std::uint32_t row = block.thread() / width, place = block.thread() % width;
+    const std::uint32_t thread = block.thread(), row = thread / width, place = thread % width;
     const std::int32_t sampler = row < block.rows() ? block.board().sampler[row] : -1;
     const Tiles stream = block.tiles(Stream::logits, D::layers);
     const std::uint32_t first_token = stream.tiles.begin * tile;
     detail::Candidate best;
     product(block, block.address(L::hidden), stream,
             [&](std::uint32_t first, std::uint32_t count, const auto& sums) {
+                const auto* scales = block.template at<const float>(L::scales);
+                const auto* found = block.template at<const float>(L::stage);
+                if constexpr (R == 1) {
+                    // All threads add up, then 16 of them compare.
+                    static_assert(L::sum_slots * band * tile * 4 <= consumer_warps * 256);
+                    const std::int32_t only = block.board().sampler[0];
+                    for (std::uint32_t o = thread; o < count; o += consumers) {
+                        const float logit = sums.at(0, o) * scales[0];
+                        logits[only * stride + first_token + first + o] = logit;
+                        block.template at<float>(L::stage)[o] = logit;
+                    }
+                    block.sync();
+                }
                 if (sampler < 0) return;
-                const float scale = block.template at<const float>(L::scales)[row];
                 for (std::uint32_t o = place; o < count; o += width) {
-                    const float logit = sums.at(row, o) * scale;
                     const std::uint32_t token = first_token + first + o;
-                    logits[sampler * stride + token] = logit;
+                    float logit = 0;
+                    if constexpr (R == 1) {
+                        logit = found[o];
+                    } else {
+                        logit = sums.at(row, o) * scales[row];
+                        logits[sampler * stride + token] = logit;
+                    }
                     best.add(logit, token);
                 }
             });
-    constexpr std::uint32_t lanes = width < 32 ? width : 32;
     PK_UNROLL
-    for (std::uint32_t step = lanes / 2; step != 0; step /= 2) best.add_lane(step, block.lane());
-    if constexpr (width > 32) {
-        auto* room = block.template at<detail::Candidate>(L::stage);
-        if (block.lane() == 0) room[block.warp()] = best;
-        block.sync();
-        for (std::uint32_t w = 1; block.thread() == 0 && w < consumer_warps; ++w) best.add(room[w]);
-    }
+    for (std::uint32_t step = width / 2; step != 0; step /= 2) best.add_lane(step, block.lane());
     if (place != 0 || sampler < 0) return;
     Best* to = &block.setup.best[std::uint64_t(sampler) * gridDim.x + blockIdx.x];
     to->most = best.most;

@@ -129,7 +129,7 @@ struct Shares {
     }
 
     // The most chunks that a cluster has in a layer, whatever used_clusters says: the size of a buffer.
-    static constexpr std::uint32_t most_ffn_chunks() { return ffn_chunks / groups + 1; }
+    static constexpr std::uint32_t most_ffn_chunks() { return ffn_chunks / groups + 2; }
 };
 
 }  // namespace mpk::cluster

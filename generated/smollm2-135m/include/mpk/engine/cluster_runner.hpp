@@ -27,6 +27,16 @@ __global__ void __launch_bounds__(cluster::block_size, 1)
 #endif
 }
 
+// Whether this chip's code of the kernels above has a body.
+template <class Program>
+__global__ void say_compiled(int* compiled) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    *compiled = 1;
+#else
+    *compiled = 0;
+#endif
+}
+
 template <class Program>
 class ClusterRunner {
     using D = typename Program::Decoder;
@@ -40,13 +50,21 @@ public:
     static constexpr std::uint32_t most_rows = fits<16> ? 16 : fits<8> ? 8 : fits<1> ? 1 : 0;
 
     // Clusters that run at the same time on the current device; 0 where the worker cannot run.
-    static std::uint32_t clusters_that_fit(std::int32_t device) {
+    template <class Backend>
+    static std::uint32_t clusters_that_fit(const Backend& backend, std::int32_t device) {
         int major = 0, minor = 0;
         cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
                    "read the chip");
         cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
                    "read the chip");
         if (major != 9 || minor != 0 || most_rows < D::batch) return 0;
+        // A library for sm_90 without its special features runs here too, but not this worker.
+        const DeviceBuffer flag = backend.allocate(sizeof(int), "a flag");
+        say_compiled<Program><<<1, 1, 0, backend.copy_stream()>>>(static_cast<int*>(flag.data()));
+        cuda_check(cudaGetLastError(), "look for the cluster worker");
+        int compiled = 0;
+        backend.download(&compiled, flag.data(), sizeof compiled);
+        if (compiled == 0) return 0;
         std::uint32_t fit = cluster::most_clusters;
         each_kernel([&](auto kernel, std::uint32_t bytes, std::uint32_t) {
             cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),

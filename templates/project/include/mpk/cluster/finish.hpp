@@ -12,13 +12,20 @@ namespace mpk::cluster {
 
 #if PK_SM90
 
+// Whether a step of so many rows is for this kernel: not after the last one, nor after a wait that ran out
+// in this kernel or the one before.
+template <std::uint32_t R>
+PK_DEVICE bool is_mine(const Machine& m, const Setup& setup, std::uint32_t rows) {
+    const bool going_on = pk::load_relaxed(m.step.live) != 0 && !failed(m);
+    return going_on && rows >= setup.fewest_rows && rows <= R;
+}
+
 // The rows of the step that is to begin, from global memory; 0 rows if it is not for this kernel. One warp
 // of a thread that has acquired the epoch.
-template <class D>
+template <class D, std::uint32_t R>
 PK_DEVICE void read_board(const Machine& m, const Setup& setup, StepBoard& board, std::uint32_t lane) {
-    const std::uint32_t live = pk::load_relaxed(m.step.live);
     std::uint32_t rows = *m.step.row_count;
-    if (live == 0 || rows < setup.fewest_rows) rows = 0;
+    if (!is_mine<R>(m, setup, rows)) rows = 0;
     const bool mine = lane < rows && lane < most_rows;
     std::int32_t sampler = -1;
     bool draws = false;
@@ -79,8 +86,9 @@ PK_DEVICE void wait_for_blocks(B& block) {
         return reached;
     };
     block.patience.until(all, block.op, block.step);
-    __syncwarp();
+    // Each lane acquires what it has polled; the warp barrier hands it to the other lanes.
     asm volatile("fence.acq_rel.gpu;" : : : "memory");
+    __syncwarp();
 }
 
 // The token of row `row`, which samples: the best one, or in the prompt the one that is given. One warp.
@@ -153,12 +161,15 @@ PK_DEVICE void finish_step(B& block, std::uint32_t& drawn) {
             block.patience.until([&] { return pk::load_acquire(block.setup.drawn) == drawn; }, block.op,
                                  block.step);
         }
-        block.sync();
+        // After a wait that ran out there is no token to hand out: everyone leaves.
+        const bool lost = block.any(block.patience.gone() || failed(m));
         block.enter(D::advance_op);
-        void* operands[max_operands] = {block.setup.sampled, block.setup.tokens};
-        detail::run_alone<typename Program::Advance>(m, operands, 0, nullptr);
-        block.sync();
-        if (block.thread() == 0) pk::store_release(block.setup.epoch, block.step + 1);
+        if (!lost) {
+            void* operands[max_operands] = {block.setup.sampled, block.setup.tokens};
+            detail::run_alone<typename Program::Advance>(m, operands, 0, nullptr);
+            block.sync();
+            if (block.thread() == 0) pk::store_release(block.setup.epoch, block.step + 1);
+        }
     }
     block.enter(0);  // the step after, if there is one, begins with the embedding
 }

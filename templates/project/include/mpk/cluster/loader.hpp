@@ -52,6 +52,7 @@ private:
     PK_DEVICE std::uint64_t* next_page(std::uint32_t bytes) {
         if (issued_ - arrived_ == window) {
             wait(&control_.full[oldest_], oldest_parity_);
+            if (left_) return nullptr;  // it may still be under way
             ++arrived_;
             if (++oldest_ == L::pages) {
                 oldest_ = 0;
@@ -138,7 +139,7 @@ private:
         asm volatile("fence.proxy.async;" : : : "memory");
         StepBoard& board = control_.loader_step;
         board.rows = *m_.step.row_count;
-        if (pk::load_relaxed(m_.step.live) == 0 || board.rows < setup_.fewest_rows) return false;
+        if (!is_mine<R>(m_, setup_, board.rows)) return false;
         board.samplers = 0;
         for (std::uint32_t row = 0; row < board.rows; ++row) {
             const std::uint32_t sequence = m_.step.sequence[row];

@@ -41,7 +41,7 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
         block.enter(0);
         if (block.warp() == 0) {
             block.patience.until([&] { return epoch_reached(setup, block.step); }, 0, block.step);
-            read_board<D>(m, setup, block.control().step, block.lane());
+            read_board<D, R>(m, setup, block.control().step, block.lane());
             if (block.patience.gone() && block.lane() == 0) block.control().step.rows = 0;
         }
         block.sync();

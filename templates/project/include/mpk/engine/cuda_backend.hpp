@@ -99,7 +99,7 @@ public:
     template <class Tables>
     std::uint32_t prepare(const Plan& plan, Machine& machine, const Tables& tables) {
         if constexpr (!std::is_void_v<typename Program::Decoder>) {
-            const std::uint32_t clusters = fastest_ ? Clusters::clusters_that_fit(device_) : 0;
+            const std::uint32_t clusters = fastest_ ? Clusters::clusters_that_fit(*this, device_) : 0;
             if (clusters != 0) {
                 clusters_.emplace(*this, plan, clusters, [&](std::uint32_t i) { return tables.tensor(i); });
                 machine.rows = std::min(machine.rows, Clusters::most_rows);
