@@ -1,4 +1,4 @@
-"""What ptxas says about the worker kernel, and how long its compilation took."""
+"""What ptxas says about the workers' kernels, and how long their compilation took."""
 
 from __future__ import annotations
 
@@ -10,33 +10,36 @@ from pathlib import Path
 from typing import Any
 
 KERNEL = "run_workers"
+CLUSTER_CHIP = "sm_90a"  # on others the kernels of the cluster worker are empty
 _FILE = "kernel.json"  # in the build folder: what the last compilation printed
 _OBJECT = "src/api.cpp.o"
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
 _FUNCTION = re.compile(r"Function properties for (\w+)")
 _MEMORY = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
+_CLUSTERS = re.compile(r"run_clusters.*Lj(\d+)EE")
 
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """The worker kernel on one chip. Spills and stack are bytes a thread, its functions' included."""
+    """A worker's kernel on one chip. Spills and stack are bytes a thread, its functions' included."""
 
     chip: str
     registers: int
     stack: int
     spill_stores: int
     spill_loads: int
+    name: str = KERNEL
 
     def line(self) -> str:
         """One line for a person."""
         spilled = max(self.spill_stores, self.spill_loads)
-        return f"{KERNEL}: {self.registers} registers, {spilled} bytes spilled ({self.chip})"
+        return f"{self.name}: {self.registers} registers, {spilled} bytes spilled ({self.chip})"
 
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """The worker kernel on every chip that a folder is built for; seconds: of nvcc, None if unknown."""
+    """The workers' kernels on every chip that a folder is built for; seconds: of nvcc, None if unknown."""
 
     kernels: tuple[KernelReport, ...]
     seconds: float | None
@@ -52,24 +55,40 @@ class BuildReport:
 
 
 def parse_ptxas(lines: Iterable[str]) -> tuple[KernelReport, ...]:
-    """The worker kernel in the output of `ptxas -v`: a report for each chip, in its order.
+    """The workers' kernels in the output of `ptxas -v`: a report for each chip and kernel, in its order.
 
-    Functions that were not inlined come after a kernel; they are counted to the worker, whoever calls them.
+    Functions that were not inlined come after a kernel; they are counted to the general worker, whoever calls
+    them.
     """
-    registers: dict[str, int] = {}
-    memory: dict[str, list[int]] = {}
-    entry, chip, function = "", "", ""
+    registers: dict[tuple[str, str], int] = {}
+    memory: dict[tuple[str, str], list[int]] = {}
+    entry, chip, function, name = "", "", "", ""
     for line in lines:
         if found := _ENTRY.search(line):
             entry, chip = found.groups()
+            name = _name(entry, chip)
         elif found := _FUNCTION.search(line):
             function = found[1]
-        elif (found := _MEMORY.search(line)) and (function != entry or KERNEL in entry):
-            total = memory.setdefault(chip, [0, 0, 0])
-            memory[chip] = [a + int(b) for a, b in zip(total, found.groups(), strict=True)]
-        elif (found := _REGISTERS.search(line)) and KERNEL in entry:
-            registers[chip] = int(found[1])
-    return tuple(KernelReport(chip, used, *memory[chip]) for chip, used in registers.items())
+        elif (found := _MEMORY.search(line)) and (function != entry or name):
+            key = (chip, name if function == entry else KERNEL)
+            total = memory.setdefault(key, [0, 0, 0])
+            memory[key] = [a + int(b) for a, b in zip(total, found.groups(), strict=True)]
+        elif (found := _REGISTERS.search(line)) and name:
+            registers[chip, name] = int(found[1])
+    reports = []
+    for (chip, name), used in registers.items():
+        stack, stores, loads = memory[chip, name]
+        reports.append(KernelReport(chip, used, stack, stores, loads, name))
+    return tuple(reports)
+
+
+def _name(entry: str, chip: str) -> str:
+    """Of a worker's kernel, for messages; empty for other kernels."""
+    if KERNEL in entry:
+        return KERNEL
+    found = _CLUSTERS.search(entry)
+    rows = "" if found is None or chip != CLUSTER_CHIP else found[1]
+    return rows and f"run_clusters, {rows} row{'' if rows == '1' else 's'}"
 
 
 def save_report(folder: Path, lines: Iterable[str]) -> None:

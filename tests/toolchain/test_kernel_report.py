@@ -87,17 +87,26 @@ def test_a_kernel_compiled_since_is_unknown(tmp_path: Path) -> None:
     assert read_report(tmp_path) is None
 
 
-def test_the_worker_spills_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+CLUSTER_KERNELS = {"run_clusters, 16 rows", "run_clusters, 8 rows", "run_clusters, 1 row"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "names"), [("tiny", {"run_workers"}), ("tiny-decoder", {"run_workers"} | CLUSTER_KERNELS)]
+)
+def test_the_workers_spill_nothing(
+    spec: str, names: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if find_nvcc() is None:
         pytest.skip(f"there is no nvcc here: {GET_WHEELS}")
     monkeypatch.setenv("CUDAARCHS", "90a-real")
-    spec = dict(shipped_specs())["tiny"]
-    write_tree(render_project(compile_graph(build_graph(load_spec(spec)))), tmp_path / "tiny")
-    report = read_report(build_project(tmp_path / "tiny", "cuda"))
+    path = dict(shipped_specs())[spec]
+    write_tree(render_project(compile_graph(build_graph(load_spec(path)))), tmp_path / "project")
+    report = read_report(build_project(tmp_path / "project", "cuda"))
     assert report is not None
-    (kernel,) = report.kernels
-    assert kernel.chip == "sm_90a"
-    assert (kernel.spill_stores, kernel.spill_loads) == (0, 0)
-    assert 0 < kernel.registers <= 255
+    assert {kernel.name for kernel in report.kernels} == names
+    for kernel in report.kernels:
+        assert kernel.chip == "sm_90a"
+        assert (kernel.spill_stores, kernel.spill_loads) == (0, 0)
+        assert 0 < kernel.registers <= 255
     assert report.seconds is not None
     assert 0 < report.seconds < 90
