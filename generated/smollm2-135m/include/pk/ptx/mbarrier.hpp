@@ -37,15 +37,8 @@ __device__ __forceinline__ void mbarrier_init_fence() {
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
 
-// `bytes` more must be written by bulk copies before this phase completes; no arrival.
-__device__ __forceinline__ void mbarrier_expect_tx(std::uint64_t* barrier, std::uint32_t bytes) {
-    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;"
-                 :
-                 : "r"(shared_address(barrier)), "r"(bytes)
-                 : "memory");
-}
-
-// The same and then one arrival, which releases as mbarrier_arrive does. Called before the copies are issued:
+// `bytes` more must be written before this phase completes, and then one arrival, which releases as
+// mbarrier_arrive does. Called before the copies are issued:
 // their bytes may come at once, and the phase must not complete between two of them.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(std::uint64_t* barrier, std::uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
