@@ -16,6 +16,7 @@ _MOST_PAGES = 8
 _WARPS = 8
 _SUM_STRIDE = 68
 _POINTERS = 32  # bytes of a layer's pointers
+_ROUND = 12  # bytes of a round of attention
 
 
 class Sizes(Protocol):
@@ -51,20 +52,25 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
     partial = group * (sizes.head + 4) * 4
     one = rows == 1
 
-    warps, spans = _aligned(_WARPS * partial), _aligned(MEMBERS * partial)
-    attention = _aligned(32 * sizes.head) + spans * (1 if one else 2)
+    spans = _aligned(MEMBERS * partial)
+    attention = _aligned(rows * group * sizes.head * 2) + spans * (1 if one else 2)
     hidden = _aligned(sizes.hidden * rows * 2)
-    ffn_chunks = sizes.ffn // 32 // sizes.kv_heads + 2
+    ffn_chunks, rest = divmod(sizes.ffn // 32, sizes.kv_heads)
+    ffn_chunks = ffn_chunks + 2 if rest else max(ffn_chunks, sizes.ffn // 32 // (sizes.kv_heads + 1) + 2)
 
-    total = 1024 + _aligned(layers * 4) + _aligned(layers * _POINTERS)
-    total += _aligned(rows * 4 * sizes.head)  # the step's keys and values
+    total = 1024 + 32 * _WARPS + _aligned(layers * 4) + _aligned(layers * _POINTERS)
+    total += _aligned(rows * MEMBERS * _ROUND) + _aligned(rows * 4 * sizes.head)  # the step's keys and values
     total += hidden + attention if one else max(hidden, attention)
+    lanes = _WARPS if one else min(max(rows * qkv * 4 // partial, 16), 32)
+    lanes_bytes, sums = (
+        _aligned(lanes * partial),
+        _aligned(_WARPS * rows * _SUM_STRIDE * 4 * (4 if one else 1)),
+    )
     total += max(
-        _aligned(rows * qkv * 4) + _aligned(output * rows * 2),
+        max(_aligned(rows * qkv * 4), 0 if one else lanes_bytes) + _aligned(output * rows * 2),
         _aligned(ffn_chunks * 64 * rows),
     )
-    sums = _aligned(_WARPS * rows * _SUM_STRIDE * 4 * (4 if one else 1))
-    total += max(sums, warps * (1 if one else 2))
+    total += max(sums, lanes_bytes) if one else sums
     total += _aligned(rows * columns * 4) + _aligned(MEMBERS * rows * 4)
     total += _aligned(rows * (columns // 128 + 1) * 4) + 128  # squares of pieces, scales
     total += _aligned(rows * sizes.head * 4) + _aligned(4 * sizes.head) + _WARPS * 256

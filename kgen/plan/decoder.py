@@ -99,11 +99,7 @@ def cluster_decoder(plan: Plan) -> Decoder | list[str]:
     """What the cluster worker runs for this plan, or why the general worker runs it instead."""
     if plan.runtime.worker is Worker.GENERAL:
         return ["the spec asks for the general worker"]
-    found = find_decoder(plan)
-    # Until the cluster worker has passed every check on a GPU it runs where a spec asks for it.
-    if isinstance(found, Decoder) and plan.runtime.worker is Worker.AUTO:
-        return ["the spec does not ask for it with `worker: cluster`"]
-    return found
+    return find_decoder(plan)
 
 
 def find_decoder(plan: Plan) -> Decoder | list[str]:
@@ -269,8 +265,11 @@ def _sizes(decoder: Decoder) -> Iterator[str]:
     if decoder.rows > MAX_ROWS:
         yield f"a step has {decoder.rows} rows, more than {MAX_ROWS}"
     rows = rows_that_fit(decoder, len(decoder.layers))
-    if decoder.batch > rows:
-        yield f"shared memory has room for {rows} rows of this model, fewer than a batch of {decoder.batch}"
+    if rows == 0:
+        yield "shared memory has no room for a row of this model"
+    elif decoder.batch > rows:
+        room = f"shared memory has room for {rows} rows of this model"
+        yield f"{room}, fewer than a batch of {decoder.batch}; `batch: 1..{rows}` would fit"
 
 
 def _by_layer(wrong: Iterable[tuple[int, str]], layers: int) -> Iterator[str]:

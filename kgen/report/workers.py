@@ -19,6 +19,7 @@ from kgen.report.phases import GeneralPhases, general_phases
 from kgen.report.sizes import size_text
 
 MOST_CLUSTERS = 16  # that the sums over clusters are written for
+PASS_TOKENS = 512  # that the kernel beside the cluster worker reads of prompts at a time
 ATTENTION = "attention"  # the phase that streams keys and values, not weights
 
 
@@ -56,6 +57,7 @@ class ClusterPhases:
     end: tuple[ClusterPhase, ...]
     pipelining: bool
     attention: str
+    step_rows: int  # tokens of a prompt that one step can read
 
     @property
     def barriers_per_layer(self) -> int:
@@ -115,6 +117,8 @@ class Workers:
             "sms_of_a_cluster": GROUP_SMS,
             "pipelining": c.pipelining,
             "attention": c.attention,
+            "prompt_tokens_of_a_step": c.step_rows,
+            "prompt_tokens_of_a_pass": PASS_TOKENS,
             "phases_per_layer": len(c.layer),
             "barriers_per_layer": c.barriers_per_layer,
             "phases": c.phases,
@@ -166,6 +170,8 @@ class Workers:
             f"all SMs; {c.phases:,} phases and {c.barriers:,} barriers a step;\n"
             "bytes are means over layers, those of attention for full contexts;\n"
             f"weights that an SM streams in a step: {_step_text(c)}\n"
+            f"prompts of up to {c.step_rows} tokens are read by the first step, longer ones by a kernel "
+            f"before it,\nall but the last token, {PASS_TOKENS} tokens at a time; scored ones row by row\n"
         )
         return head, table, Text(total)
 
@@ -223,7 +229,7 @@ def _cluster_phases(d: Decoder, clusters: int) -> ClusterPhases:
         ClusterPhase("next step", "sampling, advance", Edge.FROM_ONE, 0, 0),
     )
     attention = "jit" if d.jit_attention else "aot"
-    return ClusterPhases(clusters, len(d.layers), layer, end, d.pipelining, attention)
+    return ClusterPhases(clusters, len(d.layers), layer, end, d.pipelining, attention, d.rows)
 
 
 def _streams(d: Decoder, clusters: int) -> Iterator[tuple[int, int]]:

@@ -18,6 +18,7 @@ _FUNCTION = re.compile(r"Function properties for (\w+)")
 _MEMORY = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _CLUSTERS = re.compile(r"run_clusters.*Lj(\d+)EE")
+_PREFILL = "run_prefill"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,12 @@ def _name(entry: str, chip: str) -> str:
     """Of a worker's kernel, for messages; empty for other kernels."""
     if KERNEL in entry:
         return KERNEL
+    if chip != CLUSTER_CHIP:
+        return ""
+    if _PREFILL in entry:
+        return _PREFILL
     found = _CLUSTERS.search(entry)
-    rows = "" if found is None or chip != CLUSTER_CHIP else found[1]
+    rows = "" if found is None else found[1]
     return rows and f"run_clusters, {rows} row{'' if rows == '1' else 's'}"
 
 

@@ -26,25 +26,21 @@ EXACT = ("llama_3_2_1b", "qwen3_0_6b")  # compared with transformers at their re
 SMALL = ("tiny", "tiny_decoder")  # in full by their harness, and under the sanitizer
 GENERAL_WORKERS = 128  # a number of workers asks for the general worker; of any Hopper GPU all these fit
 SPECS = ("tiny", "tiny-decoder", "smollm2-135m", "llama-3.2-1b", "qwen3-0.6b")
+LARGE_SPECS = ("qwen3-1.7b", "qwen3-8b")  # only timed, and only in a full run
+CASES = {  # of a full run, BATCHxCONTEXT
+    "llama_3_2_1b": ("1x64", "8x64", "1x1024", "16x1024"),
+    "qwen3_0_6b": ("1x64", "1x1024", "16x1024"),
+    "qwen3_1_7b": ("1x64",),
+    "qwen3_8b": ("1x64", "8x1024"),
+}
 
 
-def generate(run: Run, projects: Path) -> None:
+def generate(run: Run, projects: Path, full: bool) -> None:
     """Generate the projects here when none were brought along."""
-    for spec in SPECS:
-        run.stage(
-            f"generate {spec}",
-            [
-                sys.executable,
-                "-m",
-                "kgen.cli",
-                "generate",
-                f"specs/models/{spec}.yaml",
-                "-o",
-                projects / spec,
-            ],
-            60,
-            env={"PYTHONPATH": str(ROOT)},
-        )
+    for spec in SPECS + (LARGE_SPECS if full else ()):
+        source = ROOT / "specs" / "models" / f"{spec}.yaml"
+        command = [sys.executable, "-m", "kgen.cli", "generate", source, "-o", projects / spec]
+        run.stage(f"generate {spec}", command, 60, env={"PYTHONPATH": str(ROOT)})
 
 
 def build(run: Run, project: Path) -> Path | None:
@@ -60,8 +56,8 @@ def bench(run: Run, project: Path, library: Path, full: bool) -> None:
     """The project's own bench: steps, the read ceiling, PyTorch and the checks in one run."""
     name = json.loads((project / "model.json").read_text())["name"]
     figures = run.out / f"bench-{name}.json"
-    command = [sys.executable, project / "bench" / "decode.py", "--json", figures, "--case", "1x64"]
-    command += ["1x1024", "16x1024", "--steps", "10000"] if full else ["--steps", "1000"]
+    command = [sys.executable, project / "bench" / "decode.py", "--json", figures, "--case"]
+    command += [*CASES[name], "--steps", "10000"] if full else ["1x64", "--steps", "1000"]
     environment = {f"{name.upper()}_LIBRARY": str(library)}
     run.stage(f"bench {name}", command, 560, env=environment, figures=figures)
 
@@ -99,7 +95,7 @@ def main() -> int:
         return not only or name.startswith(only)
 
     if not arguments.projects.is_dir():
-        generate(run, arguments.projects)
+        generate(run, arguments.projects, arguments.mode == "full")
     built: dict[str, tuple[Path, Path]] = {}
     for project in sorted(p.parent for p in arguments.projects.glob("*/model.json")):
         library = build(run, project)
@@ -141,7 +137,7 @@ def main() -> int:
     for name, runs in (("smollm2_135m", 1000 if full else 100),):
         if name in built and wanted("repeat"):
             run.stage(f"repeat {name} {runs}", [python, HERE / "repeat.py", *built[name], str(runs)], 500)
-    for name in EXACT:
+    for name in CASES if full else EXACT:
         if name in built and wanted("bench"):
             bench(run, *built[name], full)
     return run.finish()

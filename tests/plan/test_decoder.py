@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,7 +17,7 @@ from kgen.passes.pipeline import CompileError, compile_graph
 from kgen.paths import shipped_spec
 from kgen.plan.decoder import Decoder, cluster_decoder, find_decoder
 from kgen.plan.plan import Plan
-from kgen.spec.load import load_spec
+from kgen.spec.load import parse_spec
 from tests.graphs import Model, build
 
 SMALL = Model(
@@ -27,7 +28,10 @@ SMALL = Model(
 def shipped(spec: str, batch: int | None = None) -> Plan:
     path = shipped_spec(spec)
     assert path is not None
-    return compile_graph(build_graph(load_spec(path), batch=batch)).plan
+    text = path.read_text()
+    if batch is not None:
+        text = re.sub(r"batch: 1\.\.\d+", f"batch: 1..{batch}", text)
+    return compile_graph(build_graph(parse_spec(text))).plan
 
 
 def decoder_of(plan: Plan) -> Decoder:
@@ -68,15 +72,16 @@ LARGE = ("llama-3.1-8b", "qwen3-1.7b", "qwen3-8b")
 
 @pytest.mark.parametrize("spec", LARGE)
 def test_batches_that_shared_memory_has_no_room_for(spec: str) -> None:
-    assert find_decoder(shipped(spec)) == [
-        "shared memory has room for 8 rows of this model, fewer than a batch of 16"
+    assert find_decoder(shipped(spec, 16)) == [
+        "shared memory has room for 8 rows of this model, fewer than a batch of 16; `batch: 1..8` would fit"
     ]
+    assert isinstance(cluster_decoder(shipped(spec)), Decoder)
 
 
 @pytest.mark.parametrize("spec", PUBLISHED)
 def test_decoders_among_the_shipped_specs(spec: str) -> None:
     batch = 8 if spec in LARGE else 16
-    plan = shipped(spec, batch)
+    plan = shipped(spec)
     found = decoder_of(plan)
     assert constants(found) == PUBLISHED[spec]
     assert (found.kv_page, found.batch, found.rows, found.context) == (64, batch, 16, 8192)
@@ -151,6 +156,7 @@ def test_queries_and_keys_may_each_lack_a_norm() -> None:
         ({"rows": 17}, "a step has 17 rows, more than 16"),
         ({"bias": True}, "every layer: the QKV projection has a bias"),
         ({"layers": 0}, "the model has no layers"),
+        ({"hidden": 65536}, "shared memory has no room for a row of this model"),
         (
             {"fused": False},
             "operator `layers.0.o_add` is add, where a decoder has its FFN norm (rmsnorm)",
@@ -298,7 +304,14 @@ def test_the_general_worker_on_request() -> None:
     assert cluster_decoder(general) == ["the spec asks for the general worker"]
     asked = replace(plan, runtime=replace(plan.runtime, worker=Worker.CLUSTER))
     assert cluster_decoder(asked) == find_decoder(plan)
-    assert cluster_decoder(plan) == ["the spec does not ask for it with `worker: cluster`"]
+
+
+def test_auto_is_the_cluster_worker_where_it_can_run() -> None:
+    plan = compile_graph(build(SMALL)).plan
+    assert plan.runtime.worker is Worker.AUTO
+    assert isinstance(cluster_decoder(plan), Decoder)
+    other = compile_graph(build(replace(SMALL, vocab=100))).plan
+    assert cluster_decoder(other) == ["vocab is 100, not a multiple of 16"]
 
 
 def test_options_of_the_worker() -> None:

@@ -96,8 +96,7 @@ def test_a_decoder_for_the_general_worker_has_no_struct() -> None:
 
 
 def test_absent_norms_are_zero_in_the_table() -> None:
-    plan = plan_of("llama-3.2-1b")
-    view = make_decoder(replace(plan, runtime=replace(plan.runtime, worker=Worker.CLUSTER)))
+    view = make_decoder(plan_of("llama-3.2-1b"))
     assert len(view.layers) == 16
     assert view.layers[15] == "{112, 113, 0, 0, 114, 115, 116, 117, 118},  // layer 15"
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,21 +14,22 @@ from kgen.passes.pipeline import Compilation, compile_graph
 from kgen.paths import shipped_spec
 from kgen.report.phases import GeneralPhase, general_phases
 from kgen.report.workers import Edge, Workers, choose_worker, used_clusters
-from kgen.spec.load import load_spec
+from kgen.spec.load import parse_spec
 from tests.graphs import TINY, build
 
 
-def compiled(spec: str, workers: int | None = None, worker: Worker = Worker.AUTO) -> Compilation:
+def compiled(spec: str, workers: int | None = None, batch: int | None = None) -> Compilation:
     path = shipped_spec(spec)
     assert path is not None
-    graph = build_graph(load_spec(path), workers=workers)
-    asked = graph.runtime.worker if worker is Worker.AUTO else worker
-    return compile_graph(replace(graph, runtime=replace(graph.runtime, worker=asked)))
+    text = path.read_text()
+    if batch is not None:
+        text = re.sub(r"batch: 1\.\.\d+", f"batch: 1..{batch}", text)
+    return compile_graph(build_graph(parse_spec(text), workers=workers))
 
 
 @pytest.fixture(scope="module")
 def llama() -> Workers:
-    return choose_worker(compiled("llama-3.2-1b", worker=Worker.CLUSTER))
+    return choose_worker(compiled("llama-3.2-1b"))
 
 
 def text_of(workers: Workers) -> str:
@@ -173,10 +175,22 @@ def test_table_of_another_model() -> None:
     )
 
 
-def test_a_decoder_whose_spec_does_not_ask() -> None:
-    workers = choose_worker(compiled("llama-3.2-1b"))
+@pytest.mark.parametrize("spec", ["llama-3.1-8b", "qwen3-8b"])
+def test_a_decoder_with_a_batch_that_is_too_large(spec: str) -> None:
+    workers = choose_worker(compiled(spec, batch=16))
     assert workers.chosen is Worker.GENERAL
-    assert workers.reasons == ("the spec does not ask for it with `worker: cluster`",)
+    assert text_of(workers).startswith(
+        "on every target: the general worker; on a Hopper GPU not the cluster worker, because\n"
+        "- shared memory has room for 8 rows of this model, fewer than a batch of 16; "
+        "`batch: 1..8` would fit\n"
+    )
+    assert choose_worker(compiled(spec)).chosen is Worker.CLUSTER
+
+
+def test_a_spec_that_asks_for_the_general_worker() -> None:
+    graph = compiled("llama-3.2-1b").graph
+    asked = compile_graph(replace(graph, runtime=replace(graph.runtime, worker=Worker.GENERAL)))
+    assert choose_worker(asked).reasons == ("the spec asks for the general worker",)
 
 
 def test_json(llama: Workers) -> None:
@@ -188,6 +202,8 @@ def test_json(llama: Workers) -> None:
         "sms_of_a_cluster": 8,
         "pipelining": True,
         "attention": "jit",
+        "prompt_tokens_of_a_step": 16,
+        "prompt_tokens_of_a_pass": 512,
         "phases_per_layer": 5,
         "barriers_per_layer": 2,
         "phases": 83,

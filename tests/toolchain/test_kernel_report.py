@@ -87,7 +87,7 @@ def test_a_kernel_compiled_since_is_unknown(tmp_path: Path) -> None:
     assert read_report(tmp_path) is None
 
 
-CLUSTER_KERNELS = {"run_clusters, 16 rows", "run_clusters, 8 rows", "run_clusters, 1 row"}
+CLUSTER_KERNELS = {"run_clusters, 16 rows", "run_clusters, 8 rows", "run_clusters, 1 row", "run_prefill"}
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from expected import LIMIT, relative_error
 from machine import Unknown
 
-LIMIT = 1.5  # times the error of the reference in bf16
 NUMPY_MOST_BYTES = 10**9  # of weights, which NumPy widens
 NUMPY_SEQUENCES = 2
 
@@ -53,15 +53,10 @@ def check_logits(judge: Judge, sequences: list[list[int]], logits: list[np.ndarr
         chosen = [*range(most - 1), len(sequences) - 1]
     pairs = [judge.logits(sequences[s]) for s in chosen]
     exact, rounded = (np.stack([pair[i] for pair in pairs]) for i in (0, 1))
-    error, bf16 = relative(np.stack([logits[s] for s in chosen]), exact), relative(rounded, exact)
+    error, bf16 = relative_error(np.stack([logits[s] for s in chosen]), exact), relative_error(rounded, exact)
     return {
         "logits_error": error,
         "logits_error_bf16": bf16,
         "logits_correct": bool(error <= LIMIT * bf16),  # not so for NaN
         "sequences_checked": len(chosen),
     }
-
-
-def relative(a: np.ndarray, b: np.ndarray) -> float:
-    """Relative L2 distance of a from b."""
-    return float(np.linalg.norm(a - b) / np.linalg.norm(b))

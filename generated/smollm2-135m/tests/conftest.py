@@ -25,6 +25,8 @@ if "tsan" in os.environ.get("LD_PRELOAD", ""):
 _TESTS = Path(__file__).resolve().parent
 sys.path[:0] = [str(_TESTS.parent / "python"), str(_TESTS)]
 
+from driver import Driver  # noqa: E402
+from expected import Expected  # noqa: E402
 from packed import read_weights, write_random  # noqa: E402
 from project import MODEL  # noqa: E402
 from reference import Reference  # noqa: E402
@@ -102,3 +104,24 @@ def rounded(weights: Path) -> Reference:
 def exact(weights: Path) -> Reference:
     """The reference without rounding."""
     return Reference(MODEL, read_weights(MODEL, weights), rounded=False)
+
+
+@pytest.fixture(scope="session")
+def alike(model: Any, workers: int) -> bool:
+    """Whether the model rounds to bf16 at the places where the reference does.
+
+    The cluster worker does not. It runs where no number of workers was asked for, and only on whole clusters
+    of SMs, while the general worker then has all SMs. On a chip that is all whole clusters it would be taken
+    for the general worker, from which more is expected.
+    """
+    return not model.info.cuda or workers != 0 or model.info.workers == Driver().multiprocessors()
+
+
+@pytest.fixture(scope="session")
+def expect(exact: Reference, rounded: Reference, alike: bool) -> Callable[..., Expected]:
+    """What the references say of the rows of a sequence, from row `first` on."""
+
+    def rows(tokens: list[int], first: int = 0) -> Expected:
+        return Expected(*(reference.logits(tokens)[first:] for reference in (exact, rounded)), alike)
+
+    return rows

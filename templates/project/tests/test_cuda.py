@@ -8,38 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from driver import Driver
+from expected import Expected
 from prompts import random_prompt
 
-NON_BLOCKING = 1
 CAPTURE_GLOBAL = 0
-MULTIPROCESSOR_COUNT = 16
-# Relative L2 difference of logits: both workers round to bf16, at places of their own.
-WORKERS_TOLERANCE = 3e-2
-
-
-class Driver:
-    """The few driver functions that the tests need, checked."""
-
-    def __init__(self) -> None:
-        self.library = ctypes.CDLL("libcuda.so.1")
-
-    def call(self, name: str, *arguments: Any) -> None:
-        result = self.library[name](*arguments)
-        assert result == 0, f"{name} returned {result}"
-
-    def stream(self) -> ctypes.c_void_p:
-        stream = ctypes.c_void_p()
-        self.call("cuStreamCreate", ctypes.byref(stream), NON_BLOCKING)
-        return stream
-
-    def synchronize(self, stream: ctypes.c_void_p) -> None:
-        self.call("cuStreamSynchronize", stream)
-
-    def multiprocessors(self) -> int:
-        device, count = ctypes.c_int(), ctypes.c_int()
-        self.call("cuCtxGetDevice", ctypes.byref(device))
-        self.call("cuDeviceGetAttribute", ctypes.byref(count), MULTIPROCESSOR_COUNT, device)
-        return count.value
 
 
 @pytest.fixture
@@ -64,37 +37,45 @@ def both_workers(driver: Driver, make_model: Callable[..., Any]) -> tuple[Any, A
     return fastest, make_model(workers=sms)
 
 
-def test_the_workers_agree(both_workers: tuple[Any, Any], spec: dict[str, Any]) -> None:
+def test_the_workers_agree(
+    both_workers: tuple[Any, Any], spec: dict[str, Any], expect: Callable[..., Expected]
+) -> None:
     """Prompts that end around the ends of one, two and three pages, read in chunks and row by row."""
     page, context = spec["runtime"]["kv_page"], spec["runtime"]["context"]
     lengths = {1, 2, page - 1, *(n * page + more for n in (1, 2, 3) for more in (0, 1))}
-    for length in sorted(n for n in lengths if n < context):
-        prompt = random_prompt(spec, length)
-        for score_prompt in (False, True):
-            kept = []
-            for model in both_workers:
+    prompts = [random_prompt(spec, length) for length in sorted(n for n in lengths if n < context)]
+    expected = [expect(prompt) for prompt in prompts]
+    last = Expected.join([rows.rows(slice(-1, None)) for rows in expected])
+    for score_prompt in (False, True):
+        logits, scores = [], []
+        for model in both_workers:
+            kept, logprobs = [], []
+            for prompt in prompts:
                 (result,) = model.generate([prompt], max_new_tokens=1, score_prompt=score_prompt)
-                kept.append((model.logits(0), result.logprobs))
-            (cluster, scores), (general, expected) = kept
-            error = np.linalg.norm(cluster - general) / np.linalg.norm(general)
-            assert error < WORKERS_TOLERANCE, f"prompt of {length}"
-            if score_prompt:
-                np.testing.assert_allclose(scores[1:length], expected[1:length], atol=0.06)
+                kept.append(model.logits(0))
+                logprobs.append(result.logprobs[1 : len(prompt)])
+            logits.append(np.stack(kept))
+            scores.append(np.concatenate(logprobs))
+        last.check_two_logits(*logits)
+        if score_prompt:
+            Expected.join([rows.rows(slice(0, -1)) for rows in expected]).check_two_logprobs(*scores)
 
 
-def test_the_workers_agree_on_batches(both_workers: tuple[Any, Any], spec: dict[str, Any]) -> None:
+def test_the_workers_agree_on_batches(
+    both_workers: tuple[Any, Any], spec: dict[str, Any], expect: Callable[..., Expected]
+) -> None:
     """Sequences of different lengths, so that a member's spans are of several rows."""
     runtime = spec["runtime"]
     longest = min(3 * runtime["kv_page"] + 1, runtime["context"] - 1)
     prompts = [
         random_prompt(spec, 1 + (s * 37 + longest - 1) % longest, seed=s) for s in range(runtime["batch"])
     ]
-    cluster, general = both_workers
+    logits = []
     for model in both_workers:
         model.generate(prompts, max_new_tokens=1)
-    for s in range(len(prompts)):
-        difference = np.linalg.norm(cluster.logits(s) - general.logits(s))
-        assert difference < WORKERS_TOLERANCE * np.linalg.norm(general.logits(s)), f"sequence {s}"
+        logits.append(np.stack([model.logits(s) for s in range(len(prompts))]))
+    last = Expected.join([expect(prompt, first=len(prompt) - 1) for prompt in prompts])
+    last.check_two_logits(*logits)
 
 
 def test_a_stream_of_the_caller(driver: Driver, model: Any, spec: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "mpk/cluster/keys.hpp"
@@ -99,12 +100,84 @@ void check_deal(Suite& suite, const std::string& name) {
     if (ByLength) suite.check(name + ": members have equal parts but for a span", even);
 }
 
+// Goes through a member's rounds as the consumers do, and counts the units of every span.
+template <std::uint32_t Slots>
+void check_rounds(Suite& suite) {
+    using mpk::cluster::RowShare;
+    std::mt19937 random(11);
+    bool once = true, apart = true, alone = true, rotated = true, fits = true;
+    for (int trial = 0; trial < 20000; ++trial) {
+        const std::uint32_t rows = 1 + random() % 16, longest = trial % 3 == 0   ? 5000
+                                                                : trial % 3 == 1 ? 1200
+                                                                                 : 100;
+        std::vector<std::uint32_t> position(rows);
+        for (std::uint32_t& p : position) p = random() % (longest + 1);
+        const std::uint32_t member = random() % 8;
+        std::vector<RowShare> share(rows);
+        Deal<true> deal(position.data(), rows, member);
+        for (std::uint32_t r = 0; r < rows; ++r) {
+            const Spans spans(position[r]);
+            std::uint32_t owner;
+            const Part mine = deal.next(spans, owner);
+            share[r] = {std::uint8_t(mine.begin), std::uint8_t(mine.end), std::uint8_t(spans.count),
+                        std::uint8_t(owner)};
+        }
+        std::vector<std::uint32_t> next(rows);  // unit that comes next
+        for (std::uint32_t r = 0; r < rows; ++r) next[r] = share[r].begin * Spans(position[r]).length;
+        mpk::cluster::Round rounds[mpk::cluster::most_rounds(16)];
+        const std::uint32_t count =
+            mpk::cluster::list_rounds(share.data(), position.data(), rows, Slots, rounds);
+        fits = fits && count <= mpk::cluster::most_rounds(rows);
+        std::vector<bool> taken;
+        std::vector<std::uint32_t> of_group;
+        bool split = false;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            const mpk::cluster::Round& round = rounds[i];
+            const Spans spans(position[round.row]);
+            const RowShare mine = share[round.row];
+            if (round.opens) {
+                taken.assign(Slots, false);
+                of_group.clear();
+                split = false;
+            }
+            once = once && round.begin == next[round.row] && round.begin == round.span * spans.length;
+            once = once && round.end == spans.of(round.span, mine.end).end;
+            next[round.row] = round.end;
+            for (std::uint32_t l = round.lane; l < round.lane + round.lanes(); ++l) {
+                apart = apart && l < taken.size() && !taken[l];
+                if (l < taken.size()) taken[l] = true;
+            }
+            const std::uint32_t of_span = std::min(spans.length, consumer_warps);
+            // Where the first span of the round lies, as who finishes the row works it out.
+            rotated = rotated &&
+                      (round.split || round.lane == round.first_lane + (round.span - mine.begin) * of_span);
+            once = once && round.last == (round.end == std::min(mine.end * spans.length, spans.units));
+            of_group.push_back(round.row);
+            split = split || round.split;
+            alone = alone && (!split || of_group.front() == of_group.back());
+        }
+        for (std::uint32_t r = 0; r < rows; ++r) {
+            const Spans spans(position[r]);
+            once = once && next[r] == std::min(share[r].end * spans.length, std::max(spans.units, next[r]));
+        }
+    }
+    const std::string slots = std::to_string(Slots) + " lanes";
+    suite.check("rounds with " + slots + " take every unit of a member once, in order", once);
+    suite.check("rounds with " + slots + " of a group lie apart", apart);
+    suite.check("rounds with " + slots + ": no more than there is room for", fits);
+    suite.check("rounds with " + slots + ": spans lie where they are looked for", rotated);
+    suite.check("rounds with " + slots + ": a row of several groups is alone in them", alone);
+}
+
 }  // namespace detail
 
 inline void cluster_keys_cases(Suite& suite) {
     detail::check_spans(suite);
     detail::check_deal<true>(suite, "dealt by length");
     detail::check_deal<false>(suite, "dealt by row");
+    detail::check_rounds<8>(suite);
+    detail::check_rounds<16>(suite);
+    detail::check_rounds<32>(suite);
 }
 
 }  // namespace testing

@@ -37,21 +37,23 @@ inline std::string conflict(const Regions& regions, std::uint32_t end) {
 template <class D, std::uint32_t R>
 void check_layout(Suite& suite) {
     using L = mpk::cluster::Layout<D, R>;
-    using mpk::cluster::consumer_warps, mpk::cluster::page_bytes;
+    using mpk::cluster::consumer_warps;
+    constexpr std::uint32_t page_bytes = L::page_bytes;
     constexpr std::uint32_t members = 8, group_heads = D::heads / D::kv_heads, slice = D::hidden / members;
     // One partial result: channels, maximum, sum and a gap for each head.
     constexpr std::uint32_t partial = group_heads * (D::head + 4) * 4;
     const Region hidden = {"hidden", L::hidden, D::hidden * R * 2};
     const Region qkv = {"qkv", L::qkv, R * (group_heads + 2) * D::head * 4};
     const Region attended = {"attended", L::attended, R * group_heads * D::head * 2};
-    const Region ffn = {"ffn", L::ffn, (D::ffn / 32 / D::kv_heads + 1) * 32 * R * 2};
+    const Region ffn = {"ffn", L::ffn, mpk::cluster::Shares<D>::most_ffn_chunks() * 32 * R * 2};
     const Region sums = {"sums", L::sums, L::sum_slots * consumer_warps * R * (64 + 4) * 4};
-    const Region warp_partials = {"warp_partials", L::warp_partials,
-                                  L::warp_buffers * consumer_warps * partial};
+    const Region lanes = {"lanes", L::lanes, L::lane_slots * partial};
     const Regions always = {
         {"control", L::control, sizeof(mpk::cluster::Control)},
+        {"patience", L::patience, consumer_warps * 32},
         {"ffn_share", L::ffn_share, D::layers * 4},
         {"weights", L::weights, D::layers * 32},
+        {"rounds", L::rounds, R * members * 12},
         {"residual", L::residual, R * slice * 4},
         {"squares", L::squares, members * R * 4},
         {"piece_squares", L::piece_squares, R * ((slice + 127) / 128) * 4},
@@ -67,11 +69,10 @@ void check_layout(Suite& suite) {
         suite.check(D::name() + ", " + std::to_string(R) + " rows, " + phase, found.empty(), found);
     };
     Regions attention = {
-        {"query", L::query, 16 * D::head * 2},
+        {"query", L::query, R * group_heads * D::head * 2},
         {"fresh", L::fresh, R * 2 * D::head * 2},
-        warp_partials,
+        lanes,
         {"partials", L::partials, members * partial},
-        qkv,
         attended,
     };
     // Of a batch of one, the next activations may come while a member still folds; all get all spans.
@@ -80,6 +81,9 @@ void check_layout(Suite& suite) {
     // A member without spans may still write its keys when the others send the next activations.
     together("the end of attention", {hidden, {"fresh", L::fresh, R * 2 * D::head * 2}, qkv, attended});
     together("attention", attention);
+    Regions heads = {{"query", L::query, R * group_heads * D::head * 2}, qkv, attended};
+    heads.push_back({"fresh", L::fresh, R * 2 * D::head * 2});
+    together("heads", heads);
     together("output", {attended, hidden, sums});
     together("gate, up and down", {hidden, ffn, sums});
     // The candidates lie in `stage`, one of 12 bytes a warp.
@@ -87,6 +91,19 @@ void check_layout(Suite& suite) {
     constexpr std::uint32_t most = 232448 - 1024;  // of a block on sm_90, less what the system takes
     const bool fits = L::pages == 0 ? L::ring + page_bytes > most : L::bytes <= most;
     suite.check(D::name() + ", " + std::to_string(R) + " rows fit", fits && L::ring % 128 == 0);
+}
+
+// Pages hold as many chunks of all tiles of a band as there is room for, the same number for every warp.
+template <std::uint32_t R>
+void check_page_chunks(Suite& suite) {
+    using L = mpk::cluster::Layout<Llama1B, R>;
+    bool good = true;
+    for (std::uint32_t tiles = 1; tiles <= mpk::cluster::band; ++tiles) {
+        const std::uint32_t chunks = L::page_chunks(tiles), parts = 8;
+        good = good && chunks > 0 && chunks % parts == 0 && chunks * tiles * 1024 <= L::page_bytes;
+        good = good && (chunks + parts) * tiles * 1024 > L::page_bytes;
+    }
+    suite.check("chunks of a page, " + std::to_string(R) + " rows", good);
 }
 
 // Two pages are the least that the ring works with.
@@ -104,6 +121,8 @@ inline void cluster_layout_cases(Suite& suite) {
         detail::check_layout<D, 8>(suite);
         detail::check_layout<D, 16>(suite);
     });
+    detail::check_page_chunks<1>(suite);
+    detail::check_page_chunks<16>(suite);
     detail::check_runs<TinyDecoder, 16>(suite);
     detail::check_runs<Llama1B, 16>(suite);
     detail::check_runs<Qwen06B, 16>(suite);

@@ -149,22 +149,10 @@ inline void check_used_clusters(Suite& suite) {
     suite.check("used clusters", good);
 }
 
-// Pages hold whole chunks, in eights, of all tiles of a band.
-inline void check_page_chunks(Suite& suite) {
-    bool good = true;
-    for (std::uint32_t tiles = 1; tiles <= mpk::cluster::band; ++tiles) {
-        const std::uint32_t chunks = mpk::cluster::page_chunks(tiles);
-        good = good && chunks > 0 && chunks % 8 == 0 && chunks * tiles * 1024 <= mpk::cluster::page_bytes;
-        good = good && (chunks + 8) * tiles * 1024 > mpk::cluster::page_bytes;
-    }
-    suite.check("chunks of a page", good);
-}
-
 }  // namespace detail
 
 inline void cluster_shares_cases(Suite& suite) {
     detail::check_used_clusters(suite);
-    detail::check_page_chunks(suite);
     each_decoder([&]<class D>() {
         for (std::uint32_t clusters = 8; clusters <= 16; ++clusters) {
             const std::string name = D::name() + " on " + std::to_string(clusters) + " clusters";

@@ -14,7 +14,8 @@ inline constexpr std::uint32_t max_stop_tokens = 16;
 
 enum class Finish : std::uint32_t { running, stop_token, length };
 
-// One sequence of a call. `request` fields are set by the engine, the rest by the advance task.
+// One sequence of a call. `request` fields are set by the engine, the rest by the advance task, but that the
+// engine lets a sequence begin at the position up to which its prompt is read before the first step.
 struct Sequence {
     // request
     std::uint32_t prompt_length;  // >= 1; 0 marks an unused entry

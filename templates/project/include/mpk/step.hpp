@@ -114,7 +114,8 @@ PK_HOST_DEVICE std::uint32_t choose_rows(const Machine& m, std::int32_t* tokens,
     return live;
 }
 
-// The first step of a call, when no sequence has made progress. m points to host memory; tokens is [rows].
+// The first step of a call, in which a sequence has only those tokens behind it that are read ahead. m points
+// to host memory; tokens is [rows].
 inline void first_step(const Machine& m, std::int32_t* tokens) {
     *m.step.live = choose_rows<OneLane>(m, tokens, nullptr);
 }

@@ -21,9 +21,13 @@ PK_DEVICE bool failed(const Machine& m) {
     return pk::load_relaxed(&m.report->state) != 0;
 }
 
-// The first to fail describes it; `state` is 2 once the other fields are complete (release).
-PK_DEVICE void report_timeout(const Machine& m, std::uint32_t worker, const Wait& wait, std::uint32_t seen) {
-    if (pk::compare_exchange_relaxed(&m.report->state, 0u, 1u) != 0) return;
+// The first to fail describes it: whether this is the first. All who ask failed() leave from now on.
+PK_DEVICE bool claim_report(const Machine& m) {
+    return pk::compare_exchange_relaxed(&m.report->state, 0u, 1u) == 0;
+}
+
+// By the one who has claimed it, before it leaves; `state` is 2 once the other fields are complete (release).
+PK_DEVICE void write_report(const Machine& m, std::uint32_t worker, const Wait& wait, std::uint32_t seen) {
     Report& report = *m.report;
     report.rank = m.rank;
     report.worker = worker;
@@ -34,6 +38,10 @@ PK_DEVICE void report_timeout(const Machine& m, std::uint32_t worker, const Wait
     report.seen = seen;
     report.step = wait.step;
     pk::store_release(&report.state, 2u);
+}
+
+PK_DEVICE void report_timeout(const Machine& m, std::uint32_t worker, const Wait& wait, std::uint32_t seen) {
+    if (claim_report(m)) write_report(m, worker, wait, seen);
 }
 
 // Measures the time since the counter last moved. The clock is read once in a while only. Of a long time

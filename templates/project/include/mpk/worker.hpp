@@ -8,6 +8,9 @@
 #include "mpk/timeline.hpp"
 #include "mpk/watchdog.hpp"
 #include "pk/platform/clock.hpp"
+#if PK_CUDA
+#include "pk/ptx/block_memory.hpp"
+#endif
 
 namespace mpk {
 
@@ -149,7 +152,7 @@ private:
 template <class Program>
 PK_DEVICE void worker_main(const Machine& m, std::uint32_t worker, void* scratch) {
 #if PK_CUDA
-    __shared__ WorkerBoard board;
+    auto& board = pk::ptx::block_variable<WorkerBoard>();
 #else
     WorkerBoard board;
 #endif

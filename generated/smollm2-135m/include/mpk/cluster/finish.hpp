@@ -1,12 +1,15 @@
 // The end of a step: the next token of every sequence that samples, then the rows of the next step.
 //
-// Each block releases its part of the step (`done`). Block 0 waits for all of them, takes the best tokens,
-// waits for those that other blocks draw, advances the sequences and releases the epoch, on which all blocks
-// wait.
+// Each block releases its part of the step (`done`). The last block waits for all of them, takes the best
+// tokens, waits for those that other blocks draw, advances the sequences and releases the epoch, on which all
+// blocks wait. It hands the tokens out afterwards: of its cluster, without a group, nothing is expected for a
+// while.
 #pragma once
 
 #include "mpk/cluster/logits.hpp"
 #include "mpk/context.hpp"
+#include "pk/ptx/fence.hpp"
+#include "pk/ptx/shared_flag.hpp"
 
 namespace mpk::cluster {
 
@@ -42,6 +45,7 @@ PK_DEVICE void read_board(const Machine& m, const Setup& setup, StepBoard& board
         }
         draws = sampler >= 0 && given < 0 && m.sequences[sequence].temperature > 0;
         board.given[lane] = given;
+        board.page[lane] = m.kv.page_table[sequence * m.kv.pages_per_sequence + position / D::kv_page];
         board.sequence[lane] = sequence;
         board.position[lane] = position;
         board.first[lane] = position - (lane - first_row);
@@ -49,10 +53,43 @@ PK_DEVICE void read_board(const Machine& m, const Setup& setup, StepBoard& board
         board.sampler[lane] = sampler;
     }
     const std::uint32_t samplers = __ballot_sync(~0u, sampler >= 0), drawing = __ballot_sync(~0u, draws);
+    const std::uint32_t chunked = __ballot_sync(~0u, mine && board.first[lane] != board.position[lane]);
     if (lane == 0) {
+        board.chunked = chunked;
         board.rows = rows;
         board.samplers = __popc(samplers);
         board.drawing = drawing;
+    }
+}
+
+// What this block's member has of the step's attention; then the board is complete, and the loader may read
+// it. One warp, after read_board. The release hands on, too, what the epoch's acquire has brought.
+template <class B>
+PK_DEVICE void share_attention(B& block) {
+    using D = typename B::D;
+    using L = typename B::L;
+    StepBoard& board = block.control().step;
+    const std::uint32_t lane = block.lane();
+    if (lane < board.rows) {
+        Deal<D::jit_attention> deal(board.position, board.rows, block.member());
+        for (std::uint32_t row = 0; row <= lane; ++row) {
+            const Spans spans(board.position[row]);
+            std::uint32_t owner;
+            Part mine = deal.next(spans, owner);
+            // Of one short row every member computes all, which is quicker than to exchange results.
+            if (B::rows_room == 1 && spans.length == 1) mine = {0, spans.count};
+            if (row == lane) {
+                board.share[row] = {static_cast<std::uint8_t>(mine.begin),
+                                    static_cast<std::uint8_t>(mine.end),
+                                    static_cast<std::uint8_t>(spans.count), static_cast<std::uint8_t>(owner)};
+            }
+        }
+    }
+    __syncwarp();
+    if (lane == 0) {
+        board.rounds = list_rounds(board.share, board.position, board.rows, L::lane_slots,
+                                   block.template at<Round>(L::rounds));
+        pk::ptx::store_release_shared(&block.control().ready, block.step + 1);
     }
 }
 
@@ -64,12 +101,13 @@ PK_DEVICE bool epoch_reached(const Setup& setup, std::uint32_t step) {
 namespace detail {
 
 // The body of a task outside the task list. All consumers of the block.
-template <class TaskBody>
-PK_DEVICE void run_alone(const Machine& m, void* const* operands, std::uint32_t begin, void* scratch) {
+template <class TaskBody, class... More>
+PK_DEVICE void run_alone(const Machine& m, void* const* operands, std::uint32_t begin, void* scratch,
+                         More... more) {
     const Task task = {begin, begin + 1, 0, 0, 0, 0, mpk::Launch::aot};
     const OpDesc op = {};
     Context context{m, task, op, operands, scratch};
-    TaskBody::run(context);
+    TaskBody::run(context, more...);
 }
 
 // Waits until all blocks have done the step. One warp; its lanes then see what the blocks wrote.
@@ -87,7 +125,7 @@ PK_DEVICE void wait_for_blocks(B& block) {
     };
     block.patience.until(all, block.op, block.step);
     // Each lane acquires what it has polled; the warp barrier hands it to the other lanes.
-    asm volatile("fence.acq_rel.gpu;" : : : "memory");
+    pk::ptx::fence_acq_rel();
     __syncwarp();
 }
 
@@ -123,52 +161,54 @@ PK_DEVICE void choose_best(B& block, std::uint32_t row) {
 
 }  // namespace detail
 
-// All consumers of all blocks call, after stream_logits or where nothing samples. drawn: tokens drawn so far,
-// as block 0 counts them.
+// All consumers of all blocks call, after stream_logits or where nothing samples.
 template <class Program, class B>
-PK_DEVICE void finish_step(B& block, std::uint32_t& drawn) {
+PK_DEVICE void finish_step(B& block) {
     using D = typename B::D;
     const Machine& m = block.m;
     block.enter(D::sample_op);
     block.sync();  // what all threads wrote comes before the release
-    if (block.thread() == 0) pk::store_release(&block.setup.done[blockIdx.x], block.step + 1);
-    if (blockIdx.x >= most_rows) {
+    if (block.thread() == 0) pk::store_release(&block.setup.done[block.number()], block.step + 1);
+    const bool leads = block.number() == gridDim.x - 1;
+    if (block.number() >= most_rows && !leads) {
         block.enter(0);
         return;
     }
     // Block s draws for sequence s: that takes a while.
     for (std::uint32_t row = 0; row < block.rows(); ++row) {
         if ((block.board().drawing >> row & 1) == 0) continue;
-        ++drawn;
-        if (block.board().sampler[row] != static_cast<std::int32_t>(blockIdx.x)) continue;
+        if (block.board().sampler[row] != static_cast<std::int32_t>(block.number())) continue;
         if (block.warp() == 0) detail::wait_for_blocks(block);
         block.sync();
         // Nothing of the layers is in use any more, and peers send nothing before the next step.
         static_assert(Program::Sample::scratch_bytes <= B::L::ring - B::L::hidden);
         void* operands[max_operands] = {block.setup.logits, block.setup.sampled};
-        detail::run_alone<typename Program::Sample>(m, operands, blockIdx.x,
+        detail::run_alone<typename Program::Sample>(m, operands, block.number(),
                                                     block.template at<void>(B::L::hidden));
         block.sync();
         if (block.thread() == 0) pk::add_acq_rel(block.setup.drawn, 1u);
     }
-    if (blockIdx.x == 0) {
+    if (leads) {
         detail::wait_for_blocks(block);
         for (std::uint32_t row = block.warp(); row < block.rows(); row += consumer_warps) {
             const bool draws = (block.board().drawing >> row & 1) != 0;
             if (block.board().sampler[row] >= 0 && !draws) detail::choose_best(block, row);
         }
+        const std::uint32_t drawn = block.control().drawn + __popc(block.board().drawing);
         if (block.board().drawing != 0 && block.warp() == 0) {
             block.patience.until([&] { return pk::load_acquire(block.setup.drawn) == drawn; }, block.op,
                                  block.step);
         }
         // After a wait that ran out there is no token to hand out: everyone leaves.
         const bool lost = block.any(block.patience.gone() || failed(m));
+        if (block.thread() == 0) block.control().drawn = drawn;
         block.enter(D::advance_op);
         if (!lost) {
             void* operands[max_operands] = {block.setup.sampled, block.setup.tokens};
-            detail::run_alone<typename Program::Advance>(m, operands, 0, nullptr);
-            block.sync();
-            if (block.thread() == 0) pk::store_release(block.setup.epoch, block.step + 1);
+            detail::run_alone<typename Program::Advance>(m, operands, 0, nullptr, [&] {
+                block.sync();
+                if (block.thread() == 0) pk::store_release(block.setup.epoch, block.step + 1);
+            });
         }
     }
     block.enter(0);  // the step after, if there is one, begins with the embedding

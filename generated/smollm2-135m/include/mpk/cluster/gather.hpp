@@ -10,6 +10,8 @@
 #pragma once
 
 #include "mpk/cluster/block.hpp"
+#include "pk/ptx/convert.hpp"
+#include "pk/ptx/load.hpp"
 #include "pk/tile/bf16.hpp"
 
 namespace mpk::cluster {
@@ -20,19 +22,13 @@ enum class Source { embedding, output, down };
 
 namespace detail {
 
-PK_DEVICE uint4 load_tagged(const std::uint32_t* p) {
-    uint4 v;
-    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p)
-                 : "memory");
-    return v;
+PK_DEVICE std::uint32_t bf16_pair(float low, float high) {
+    return pk::ptx::to_bf16_pair(low, high);
 }
 
-PK_DEVICE std::uint32_t bf16_pair(float low, float high) {
-    std::uint32_t pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
+// a = a * fa + b * fb, rounded the same wherever it is used.
+PK_DEVICE float fold(float a, float fa, float b, float fb) {
+    return __fmaf_rn(a, fa, __fmul_rn(b, fb));
 }
 
 PK_DEVICE float4 bf16_to_float4(uint2 v) {
@@ -49,30 +45,32 @@ PK_DEVICE std::uint64_t sums_offset(std::uint32_t turn, std::uint32_t clusters, 
 
 // Four columns of a row that a lane works on.
 struct Piece {
-    std::uint32_t row, begin;  // first column of the warp's
-    float4 x, weight;
+    std::uint32_t row, begin;   // first column of the warp's
+    uint2 weight;               // of the norm, four bf16
     const std::uint32_t* sums;  // of the first cluster
 };
 
-// x += the words of `count` clusters, in their order, for several pieces whose loads are on their way
-// together.
-template <std::uint32_t Most, std::uint32_t Pieces, class B>
-PK_DEVICE void add_sums(B& block, Piece (&pieces)[Pieces], std::uint32_t count, std::uint32_t tag) {
+template <std::uint32_t Pieces>
+using Words = uint4[Pieces][most_clusters];
+
+// The words of `count` clusters for several pieces, whose loads are on their way together.
+template <std::uint32_t Pieces, class B>
+PK_DEVICE void wait_for_sums(B& block, const Piece (&pieces)[Pieces], std::uint32_t count, std::uint32_t tag,
+                             Words<Pieces>& word) {
     constexpr std::uint64_t step = std::uint64_t{most_rows} * B::D::hidden;
-    uint4 word[Pieces][Most];
     const auto all = [&] {
         std::uint32_t wrong = 0;
         PK_UNROLL
         for (std::uint32_t p = 0; p < Pieces; ++p) {
             PK_UNROLL
-            for (std::uint32_t c = 0; c < Most; ++c) {
-                word[p][c] = load_tagged(pieces[p].sums + (c < count ? c : 0) * step);
+            for (std::uint32_t c = 0; c < most_clusters; ++c) {
+                word[p][c] = pk::ptx::load_relaxed_if(c < count, pieces[p].sums + c * step, tag);
             }
         }
         PK_UNROLL
         for (std::uint32_t p = 0; p < Pieces; ++p) {
             PK_UNROLL
-            for (std::uint32_t c = 0; c < Most; ++c) {
+            for (std::uint32_t c = 0; c < most_clusters; ++c) {
                 const uint4 w = word[p][c];
                 wrong |= (w.x ^ tag) | (w.y ^ tag) | (w.z ^ tag) | (w.w ^ tag);
             }
@@ -82,18 +80,19 @@ PK_DEVICE void add_sums(B& block, Piece (&pieces)[Pieces], std::uint32_t count, 
     const TimelineTrack::Time begin = block.track.now();
     block.patience.until(all, block.op, block.step);
     block.record_wait(begin, block.op);
+}
+
+// x + the words of `count` clusters, in their order.
+PK_DEVICE float4 add_words(float4 x, const uint4 (&word)[most_clusters], std::uint32_t count) {
     PK_UNROLL
-    for (std::uint32_t p = 0; p < Pieces; ++p) {
-        float4& x = pieces[p].x;
-        PK_UNROLL
-        for (std::uint32_t c = 0; c < Most; ++c) {
-            if (c >= count) continue;
-            x.x += __uint_as_float(word[p][c].x & ~1u);
-            x.y += __uint_as_float(word[p][c].y & ~1u);
-            x.z += __uint_as_float(word[p][c].z & ~1u);
-            x.w += __uint_as_float(word[p][c].w & ~1u);
-        }
+    for (std::uint32_t c = 0; c < most_clusters; ++c) {
+        if (c >= count) continue;
+        x.x += __uint_as_float(word[c].x & ~1u);
+        x.y += __uint_as_float(word[c].y & ~1u);
+        x.z += __uint_as_float(word[c].z & ~1u);
+        x.w += __uint_as_float(word[c].w & ~1u);
     }
+    return x;
 }
 
 }  // namespace detail
@@ -115,29 +114,29 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
     const auto is_inside = [&](const detail::Piece& piece) {
         return S::slice % width == 0 || piece.begin + lane * 4 < S::slice;
     };
+    // The lane's four columns of the residual stream.
+    const auto slice_of = [&](const detail::Piece& piece) {
+        return reinterpret_cast<float4*>(&residual[piece.row * S::slice + piece.begin + lane * 4]);
+    };
     const auto start = [&](std::uint32_t u) {
-        detail::Piece piece = {u / pieces, u % pieces * width, {}, {}, nullptr};
+        detail::Piece piece = {u / pieces, u % pieces * width, {}, nullptr};
         // Past the slice a lane works on its first columns, for nothing.
-        const std::uint32_t column = is_inside(piece) ? piece.begin + lane * 4 : 0;
-        piece.weight = detail::bf16_to_float4(*reinterpret_cast<const uint2*>(weights + first + column));
-        if (source == Source::embedding) {
-            const std::int32_t token = block.board().token[piece.row];
-            piece.x = detail::bf16_to_float4(*reinterpret_cast<const uint2*>(
-                block.setup.embedding + std::uint64_t(token) * D::hidden + first + column));
-        } else {
-            if (is_inside(piece))
-                piece.x = *reinterpret_cast<const float4*>(&residual[piece.row * S::slice + column]);
-            piece.sums = (source == Source::output ? block.setup.output_sums : block.setup.down_sums) +
-                         detail::sums_offset<D>(turn, block.setup.clusters, 0, piece.row) + first + column;
-        }
+        const std::uint32_t column = first + (is_inside(piece) ? piece.begin + lane * 4 : 0);
+        piece.weight = *reinterpret_cast<const uint2*>(weights + column);
+        piece.sums = (source == Source::output ? block.setup.output_sums : block.setup.down_sums) +
+                     detail::sums_offset<D>(turn, block.setup.clusters, 0, piece.row) + column;
         return piece;
     };
-    const auto finish = [&](const detail::Piece& piece, std::uint32_t u) {
-        const std::uint32_t column = piece.begin + lane * 4;
-        const bool inside = is_inside(piece);
-        const float4 x = inside ? piece.x : float4{}, weight = piece.weight;
-        if (inside) *reinterpret_cast<float4*>(&residual[piece.row * S::slice + column]) = x;
+    const auto embedded = [&](const detail::Piece& piece) {
+        const std::int32_t token = block.board().token[piece.row];
+        const auto* row = block.setup.embedding + std::uint64_t(token) * D::hidden;
+        return detail::bf16_to_float4(*reinterpret_cast<const uint2*>(row + first + piece.begin + lane * 4));
+    };
+    const auto finish = [&](const detail::Piece& piece, float4 x, std::uint32_t u) {
+        if (!is_inside(piece)) x = {};
+        if (is_inside(piece)) *slice_of(piece) = x;
         if (!send) return;
+        const float4 weight = detail::bf16_to_float4(piece.weight);
         // Through shared memory, so that each store to a peer carries 16 bytes.
         unsigned char* stage = block.template at<unsigned char>(L::stage + block.warp() * 256);
         __syncwarp();
@@ -172,17 +171,25 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
             // Past the end the first once more, whose result is dropped.
             piece[i] = start(u + i * consumer_warps < all ? u + i * consumer_warps : u);
         }
+        float4 x[together] = {};
         if (source != Source::embedding) {
-            const std::uint32_t tag = turn >> 1 & 1;
-            if (source == Source::output) {
-                detail::add_sums<S::groups>(block, piece, S::groups, tag);
-            } else {
-                detail::add_sums<most_clusters>(block, piece, block.setup.clusters, tag);
+            detail::Words<together> word;
+            const std::uint32_t clusters = source == Source::output ? S::groups : block.setup.clusters;
+            detail::wait_for_sums(block, piece, clusters, turn >> 1 & 1, word);
+            PK_UNROLL
+            for (std::uint32_t i = 0; i < together; ++i) {
+                if (is_inside(piece[i])) x[i] = *slice_of(piece[i]);
+                x[i] = detail::add_words(x[i], word[i], clusters);
+            }
+        } else {
+            PK_UNROLL
+            for (std::uint32_t i = 0; i < together; ++i) {
+                if (is_inside(piece[i])) x[i] = embedded(piece[i]);
             }
         }
         PK_UNROLL
         for (std::uint32_t i = 0; i < together; ++i) {
-            if (u + i * consumer_warps < all) finish(piece[i], u + i * consumer_warps);
+            if (u + i * consumer_warps < all) finish(piece[i], x[i], u + i * consumer_warps);
         }
     }
     if (!send) return;

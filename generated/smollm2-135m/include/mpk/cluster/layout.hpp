@@ -1,13 +1,13 @@
 // Shared memory of a block: what is exchanged inside the cluster, what a step needs, and the ring of pages.
 #pragma once
 
+#include "mpk/cluster/keys.hpp"
 #include "mpk/cluster/setup.hpp"
 #include "mpk/cluster/shares.hpp"
 #include "mpk/machine.hpp"
 
 namespace mpk::cluster {
 
-inline constexpr std::uint32_t consumer_warps = 8;
 inline constexpr std::uint32_t consumers = consumer_warps * 32;
 inline constexpr std::uint32_t block_size = consumers + 128;  // and a warpgroup of which one thread loads
 inline constexpr std::uint32_t most_pages = 8;
@@ -21,7 +21,11 @@ struct StepBoard {
     std::uint32_t rows;      // 0: the call is over, or goes on in a kernel for fewer rows
     std::uint32_t samplers;  // sequences that sample
     std::uint32_t drawing;   // bit r: for row r a token is drawn, not just the best one taken
+    std::uint32_t chunked;   // some rows are neighbours in one sequence
     std::uint32_t sequence[most_rows], position[most_rows];
+    std::uint32_t page[most_rows];   // of the cache, for the row's own key and value
+    RowShare share[most_rows];       // what this block's member has of the row's attention
+    std::uint32_t rounds;            // how many of them are in Layout::rounds
     std::uint32_t first[most_rows];  // position of the first row of the same sequence
     std::int32_t token[most_rows];
     std::int32_t sampler[most_rows];  // sequence that samples from the row, -1 for none
@@ -33,7 +37,9 @@ struct Control {
     std::uint64_t exchange[5];
     std::uint32_t started;  // streams that the consumers have begun, for a loader that does not run ahead
     std::uint32_t leaving;  // set when the consumers have left
-    StepBoard step, loader_step;
+    std::uint32_t drawn;    // tokens drawn so far in the call, as the last block counts them
+    std::uint32_t ready;    // steps of the call whose board is complete, released for the loader
+    StepBoard step;
 };
 static_assert(sizeof(Control) <= 1024);
 
@@ -46,6 +52,12 @@ constexpr std::uint32_t aligned(std::uint32_t bytes) {
 template <class D, std::uint32_t R>
 struct Layout {
     using S = Shares<D>;
+    static constexpr std::uint32_t page_bytes = 32768;
+    static constexpr std::uint32_t page_tokens = page_bytes / (4 * D::head);  // keys first, then values
+    // A page holds a whole number of chunks of all tiles of a band, in eights as there are eight warps.
+    static constexpr PK_HOST_DEVICE std::uint32_t page_chunks(std::uint32_t tiles) {
+        return page_bytes / tile_bytes / tiles / consumer_warps * consumer_warps;
+    }
     // Sums of a band: [warp][row][64 + 4], the gap against bank conflicts.
     static constexpr std::uint32_t sum_stride = band * tile + 4;
     static constexpr std::uint32_t sum_bytes = consumer_warps * R * sum_stride * 4;
@@ -58,9 +70,9 @@ struct Layout {
     // lies where L::hidden does: the next activations come from members that have the result of all spans. (A
     // batch of one does not wait for an owner's answer, so there a member may still fold when they come. And
     // L::fresh lies apart: a member without spans, for which nobody waits, still writes it.)
-    static constexpr std::uint32_t query_bytes = aligned(16 * D::head * 2);     // [16][head] bf16, swizzled
-    static constexpr std::uint32_t fresh_bytes = aligned(R * 2 * D::head * 2);  // [R][k, v][head] bf16
-    static constexpr std::uint32_t warps_bytes = aligned(consumer_warps * partial_bytes);
+    static constexpr std::uint32_t row_query_bytes = S::group_heads * D::head * 2;  // [head][channel] bf16
+    static constexpr std::uint32_t query_bytes = aligned(R * row_query_bytes);      // swizzled
+    static constexpr std::uint32_t fresh_bytes = aligned(R * 2 * D::head * 2);      // [R][k, v][head] bf16
     static constexpr std::uint32_t spans_bytes = aligned(members * partial_bytes);
     static constexpr std::uint32_t attention_bytes = query_bytes + spans_bytes * (R == 1 ? 1 : 2);
     static constexpr std::uint32_t hidden_bytes = aligned(D::hidden * R * 2);
@@ -69,29 +81,35 @@ struct Layout {
     static constexpr std::uint32_t attended_bytes = aligned(S::output_cols * R * 2);
 
     static constexpr std::uint32_t control = 0;
-    static constexpr std::uint32_t ffn_share = 1024;                              // [layers] FfnShare
+    static constexpr std::uint32_t patience = 1024;                               // [consumers], a byte each
+    static constexpr std::uint32_t ffn_share = patience + consumers;              // [layers] FfnShare
     static constexpr std::uint32_t weights = ffn_share + aligned(D::layers * 4);  // [layers] LayerWeights
-    static constexpr std::uint32_t fresh = weights + aligned(D::layers * sizeof(LayerWeights));
+    static constexpr std::uint32_t rounds = weights + aligned(D::layers * sizeof(LayerWeights));  // Round
+    static constexpr std::uint32_t fresh = rounds + aligned(most_rounds(R) * sizeof(Round));
     static constexpr std::uint32_t hidden = fresh + fresh_bytes;  // activations
     static constexpr std::uint32_t query = R == 1 ? hidden + hidden_bytes : hidden;
     static constexpr std::uint32_t partials = query + query_bytes;  // spans of this member's rows
     static constexpr std::uint32_t own_partials = partials + (R == 1 ? 0 : spans_bytes);
     static constexpr std::uint32_t attention_end = query + attention_bytes;
     // The group's queries, keys and values [R][qkv_rows] f32 and its result, activations; and where the
-    // former are dead, the FFN's activations.
+    // former are dead, the lanes of attention, and later the FFN's activations. Of a batch of one the lanes
+    // lie where the products' sums do, which leaves room for another page.
+    static constexpr std::uint32_t qkv_lanes = qkv_bytes / partial_bytes;
+    static constexpr std::uint32_t lane_slots = R == 1           ? consumer_warps
+                                                : qkv_lanes < 16 ? 16
+                                                : qkv_lanes < 32 ? qkv_lanes
+                                                                 : 32;
+    static constexpr std::uint32_t lanes_bytes = aligned(lane_slots * partial_bytes);
     static constexpr std::uint32_t qkv =
         hidden + hidden_bytes > attention_end ? hidden + hidden_bytes : attention_end;
-    static constexpr std::uint32_t attended = qkv + qkv_bytes;
+    static constexpr std::uint32_t attended =
+        qkv + (R > 1 && lanes_bytes > qkv_bytes ? lanes_bytes : qkv_bytes);
     static constexpr std::uint32_t ffn = qkv;
     static constexpr std::uint32_t sums =
-        qkv + (qkv_bytes + attended_bytes > ffn_bytes ? qkv_bytes + attended_bytes : ffn_bytes);
-    // Products and attention take turns. With several rounds there are two buffers: the warps go on while the
-    // last round is folded.
-    static constexpr std::uint32_t warp_buffers = R == 1 ? 1 : 2;
-    static constexpr std::uint32_t warp_partials = sums;
-    static constexpr std::uint32_t sums_bytes = aligned(sum_bytes * sum_slots) > warp_buffers* warps_bytes
-                                                    ? aligned(sum_bytes * sum_slots)
-                                                    : warp_buffers * warps_bytes;
+        attended + attended_bytes > ffn + ffn_bytes ? attended + attended_bytes : ffn + ffn_bytes;
+    static constexpr std::uint32_t lanes = R == 1 ? sums : qkv;
+    static constexpr std::uint32_t sums_bytes =
+        aligned(sum_bytes * sum_slots) > lanes_bytes || R > 1 ? aligned(sum_bytes * sum_slots) : lanes_bytes;
     static constexpr std::uint32_t residual = sums + sums_bytes;                    // [R][slice] f32
     static constexpr std::uint32_t squares = residual + aligned(R * S::slice * 4);  // [members][R] f32
     static constexpr std::uint32_t piece_squares = squares + aligned(members * R * 4);

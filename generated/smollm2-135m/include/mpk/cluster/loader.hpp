@@ -8,7 +8,10 @@
 
 #include "mpk/cluster/attention.hpp"
 #include "mpk/cluster/finish.hpp"
+#include "pk/ptx/block_number.hpp"
 #include "pk/ptx/bulk_copy.hpp"
+#include "pk/ptx/fence.hpp"
+#include "pk/ptx/shared_flag.hpp"
 
 namespace mpk::cluster {
 
@@ -26,28 +29,34 @@ public:
           setup_(setup),
           memory_(memory),
           control_(*reinterpret_cast<Control*>(memory + L::control)),
-          track_(m, blockIdx.x, loader_track, true),
+          track_(m, pk::ptx::block_number(), loader_track, true),
           policy_(pk::ptx::policy_evict_first()) {}
 
     // One thread calls. `first` is the first step of this kernel. Returns when the call is over.
     PK_DEVICE void run(std::uint32_t first) {
-        const std::uint8_t* tape = setup_.tape + setup_.tape_begin[blockIdx.x];
+        const std::uint8_t* tape = setup_.tape + setup_.tape_begin[pk::ptx::block_number()];
         for (step_ = first;; ++step_) {
             at_ = tape;
-            _Pragma("unroll 1") for (std::uint32_t layer = 0; layer < D::layers; ++layer) {
-                stream(Stream::qkv, layer);
-                if (layer == 0 && !read_step()) return drain();
-                if (blockIdx.x / members < S::groups) load_keys(layer);
-                stream(Stream::output, layer);
-                stream(Stream::gate_up, layer);
-                stream(Stream::down, layer);
+            // The streams of all layers in their order, and the logits.
+            constexpr std::uint32_t streams = D::layers * layer_streams;
+            _Pragma("unroll 1") for (std::uint32_t i = 0; i <= streams; ++i) {
+                const std::uint32_t layer = i / layer_streams;
+                const Stream which = i == streams ? Stream::logits : static_cast<Stream>(i % layer_streams);
+                if (which == Stream::output) {
+                    if (layer == 0 && !read_step()) return drain();
+                    if (pk::ptx::block_number() / members < S::groups) load_keys(layer);
+                }
+                if (which == Stream::logits && samplers_ == 0) break;
+                stream(which, layer);
                 if (left_) return drain();
             }
-            if (control_.loader_step.samplers != 0) stream(Stream::logits, D::layers);
         }
     }
 
 private:
+    // Whether the consumers have left.
+    PK_DEVICE bool leaving() const { return pk::ptx::load_volatile(&control_.leaving) != 0; }
+
     // Waits for a free page and for one of those under way; then `bytes` are expected in it.
     PK_DEVICE std::uint64_t* next_page(std::uint32_t bytes) {
         if (issued_ - arrived_ == window) {
@@ -65,7 +74,7 @@ private:
         pk::ptx::mbarrier_arrive_expect_tx(&control_.full[page_], bytes);
         return &control_.full[page_];
     }
-    PK_DEVICE unsigned char* page() const { return memory_ + L::ring + page_ * page_bytes; }
+    PK_DEVICE unsigned char* page() const { return memory_ + L::ring + page_ * L::page_bytes; }
     PK_DEVICE void advance() {
         if (++page_ == L::pages) {
             page_ = 0;
@@ -75,21 +84,20 @@ private:
 
     // The consumers may leave while it waits: they never take what it loaded for a step that does not come.
     PK_DEVICE void wait(std::uint64_t* barrier, std::uint32_t parity) {
-        const auto* leaving = const_cast<const volatile std::uint32_t*>(&control_.leaving);
-        while (!left_ && !pk::ptx::mbarrier_try_wait(barrier, parity)) left_ = *leaving != 0;
+        while (!left_ && !pk::ptx::mbarrier_try_wait(barrier, parity)) left_ = leaving();
     }
 
     PK_DEVICE void stream(Stream which, std::uint32_t layer) {
         const FfnShare ffn =
             layer < D::layers ? reinterpret_cast<const FfnShare*>(memory_ + L::ffn_share)[layer] : FfnShare{};
-        const Tiles tiles = S::tiles(which, blockIdx.x, gridDim.x, layer, ffn);
+        const Tiles tiles = S::tiles(which, pk::ptx::block_number(), gridDim.x, layer, ffn);
         const bool of_group = which == Stream::qkv || which == Stream::output;
-        if (of_group && blockIdx.x / members >= S::groups) return;
+        if (of_group && pk::ptx::block_number() / members >= S::groups) return;
         follow();
         _Pragma("unroll 1") for (std::uint32_t t = tiles.tiles.begin; t < tiles.tiles.end && !left_;
                                  t += band) {
             const std::uint32_t count = tiles.tiles.end - t < band ? tiles.tiles.end - t : band;
-            const std::uint32_t most = page_chunks(count) * count * tile_bytes;
+            const std::uint32_t most = L::page_chunks(count) * count * tile_bytes;
             _Pragma("unroll 1") for (std::uint32_t left = tiles.chunks * count * tile_bytes; left > 0;) {
                 const std::uint32_t bytes = left < most ? left : most;
                 const TimelineTrack::Time begin = track_.now();
@@ -124,67 +132,49 @@ private:
     PK_DEVICE void follow() {
         if constexpr (!D::pipelining) {
             ++begun_;
-            const auto* started = const_cast<const volatile std::uint32_t*>(&control_.started);
-            const auto* leaving = const_cast<const volatile std::uint32_t*>(&control_.leaving);
-            while (*started < begun_ && !left_) left_ = *leaving != 0;
+            while (pk::ptx::load_volatile(&control_.started) < begun_ && !left_) left_ = leaving();
         }
     }
 
-    // The step's rows, once block 0 has released them. False if there is no such step in this kernel.
+    // The step's rows, once the consumers have them. False if there is no such step in this kernel.
     PK_DEVICE bool read_step() {
-        const auto* leaving = const_cast<const volatile std::uint32_t*>(&control_.leaving);
-        while (!left_ && !epoch_reached(setup_, step_)) left_ = *leaving != 0;
+        while (!left_ && pk::ptx::load_acquire_shared(&control_.ready) != step_ + 1) left_ = leaving();
         if (left_) return false;
         // What this step reads from the cache was written in the generic proxy before the epoch was released.
-        asm volatile("fence.proxy.async;" : : : "memory");
-        StepBoard& board = control_.loader_step;
-        board.rows = *m_.step.row_count;
-        if (!is_mine<R>(m_, setup_, board.rows)) return false;
-        board.samplers = 0;
-        for (std::uint32_t row = 0; row < board.rows; ++row) {
-            const std::uint32_t sequence = m_.step.sequence[row];
-            board.sequence[row] = sequence;
-            board.position[row] = m_.step.position[row];
-            board.samplers += m_.step.sample_row[sequence] == static_cast<std::int32_t>(row) ? 1 : 0;
-        }
+        pk::ptx::fence_proxy_async();
+        samplers_ = control_.step.samplers;  // read again when the consumers may be a step further
         return true;
     }
 
     PK_DEVICE void load_keys(std::uint32_t layer) {
-        const StepBoard& board = control_.loader_step;
-        constexpr std::uint32_t values = page_tokens<D> * D::head * 2, units_of_page = page_tokens<D> / unit;
+        const StepBoard& board = control_.step;
+        constexpr std::uint32_t values = L::page_tokens * D::head * 2, units_of_page = L::page_tokens / unit;
         const auto* cache = static_cast<const unsigned char*>(m_.kv.data);
         follow();
-        Deal<D::jit_attention> deal(board.position, board.rows, blockIdx.x % members);
-        _Pragma("unroll 1") for (std::uint32_t row = 0; row < board.rows; ++row) {
-            const Spans spans(board.position[row]);
-            const std::uint32_t* table = m_.kv.page_table + board.sequence[row] * m_.kv.pages_per_sequence;
-            std::uint32_t owner;
-            const Part mine = deal.next(spans, owner);
-            _Pragma("unroll 1") for (std::uint32_t span = mine.begin; span < mine.end;
-                                     span += spans.round()) {
-                const Part range = spans.of(span, mine.end);
-                _Pragma("unroll 1") for (std::uint32_t base = range.begin; base < range.end;
-                                         base += units_of_page) {
-                    const std::uint32_t end =
-                        base + units_of_page < range.end ? base + units_of_page : range.end;
-                    std::uint64_t* barrier = next_page((end - base) * unit * D::head * 4);
-                    if (barrier == nullptr) return;
-                    for (std::uint32_t token = base * unit; token < end * unit;) {
-                        const std::uint32_t in_page = token % D::kv_page;
-                        const std::uint32_t count = min(end * unit - token, D::kv_page - in_page);
-                        const unsigned char* from =
-                            cache +
-                            cache_offset<D>(m_, layer, table[token / D::kv_page], blockIdx.x / members) +
-                            in_page * D::head * 2;
-                        unsigned char* to = page() + (token - base * unit) * D::head * 2;
-                        pk::ptx::bulk_load(to, from, count * D::head * 2, barrier, policy_);
-                        pk::ptx::bulk_load(to + values, from + values_offset<D>, count * D::head * 2, barrier,
-                                           policy_);
-                        token += count;
-                    }
-                    advance();
+        const auto* rounds = reinterpret_cast<const Round*>(memory_ + L::rounds);
+        _Pragma("unroll 1") for (std::uint32_t i = 0; i < board.rounds; ++i) {
+            const Round round = rounds[i];
+            const std::uint32_t* table =
+                m_.kv.page_table + board.sequence[round.row] * m_.kv.pages_per_sequence;
+            _Pragma("unroll 1") for (std::uint32_t base = round.begin; base < round.end;
+                                     base += units_of_page) {
+                const std::uint32_t end = min(base + units_of_page, std::uint32_t{round.end});
+                std::uint64_t* barrier = next_page((end - base) * unit * D::head * 4);
+                if (barrier == nullptr) return;
+                for (std::uint32_t token = base * unit; token < end * unit;) {
+                    const std::uint32_t in_page = token % D::kv_page;
+                    const std::uint32_t count = min(end * unit - token, D::kv_page - in_page);
+                    const unsigned char* from = cache +
+                                                cache_offset<D>(m_, layer, table[token / D::kv_page],
+                                                                pk::ptx::block_number() / members) +
+                                                in_page * D::head * 2;
+                    unsigned char* to = page() + (token - base * unit) * D::head * 2;
+                    pk::ptx::bulk_load(to, from, count * D::head * 2, barrier, policy_);
+                    pk::ptx::bulk_load(to + values, from + values_offset<D>, count * D::head * 2, barrier,
+                                       policy_);
+                    token += count;
                 }
+                advance();
             }
         }
     }
@@ -208,7 +198,7 @@ private:
     TimelineTrack track_;
     std::uint64_t policy_;
     const std::uint8_t* at_ = nullptr;
-    std::uint32_t step_ = 0, begun_ = 0;
+    std::uint32_t step_ = 0, begun_ = 0, samplers_ = 0;
     std::uint32_t page_ = 0, parity_ = 0;
     std::uint32_t oldest_ = 0, oldest_parity_ = 0;  // of the pages under way
     std::uint32_t issued_ = 0, arrived_ = 0;

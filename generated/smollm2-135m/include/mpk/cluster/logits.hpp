@@ -94,7 +94,7 @@ PK_DEVICE void stream_logits(B& block, float* logits) {
     PK_UNROLL
     for (std::uint32_t step = width / 2; step != 0; step /= 2) best.add_lane(step, block.lane());
     if (place != 0 || sampler < 0) return;
-    Best* to = &block.setup.best[std::uint64_t(sampler) * gridDim.x + blockIdx.x];
+    Best* to = &block.setup.best[std::uint64_t(sampler) * gridDim.x + block.number()];
     to->most = best.most;
     to->sum = best.sum;
     to->token = best.token;

@@ -57,7 +57,7 @@ PK_DEVICE void multiply(float (&sums)[TileCount][R == 16 ? 2 : 1][4], std::uint3
 // A band of TileCount tiles over all columns; this warp's sums go to room[warp][row][output].
 template <std::uint32_t TileCount, class B>
 PK_DEVICE void sum_band(B& block, std::uint32_t x, std::uint32_t chunks, float* room) {
-    constexpr std::uint32_t R = B::rows_room, per_page = page_chunks(TileCount);
+    constexpr std::uint32_t R = B::rows_room, per_page = B::L::page_chunks(TileCount);
     constexpr std::uint32_t halves = R == 16 ? 2 : 1, stride = B::L::sum_stride;
     const std::uint32_t lane = block.lane(), warp = block.warp(), g = lane / 4, i = lane % 4;
     float sums[TileCount][halves][4] = {};

@@ -6,6 +6,7 @@
 #include "mpk/cluster/finish.hpp"
 #include "mpk/cluster/loader.hpp"
 #include "mpk/cluster/streams.hpp"
+#include "pk/ptx/registers.hpp"
 
 namespace mpk::cluster {
 
@@ -35,7 +36,6 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
                        std::uint32_t first_step) {
     using D = typename Program::Decoder;
     Block<D, R> block(m, setup, memory);
-    std::uint32_t drawn = pk::load_relaxed(setup.drawn);
     const bool attends = block.attends();
     for (block.step = first_step;; ++block.step) {
         block.enter(0);
@@ -46,31 +46,41 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
         }
         block.sync();
         if (block.control().step.rows == 0) break;
+        if (block.warp() == consumer_warps - 1) share_attention(block);
         put_angles(block);
-        _Pragma("unroll 1") for (std::uint32_t layer = 0; layer < D::layers; ++layer, ++block.turns) {
-            block.enter(op_of<D>(layer, LayerOp::norm));
-            gather(block, layer == 0 ? Source::embedding : Source::down, block.weights(layer).attention_norm,
-                   block.turns - 1, attends);
-            if (attends) {
-                stream_qkv(block, layer);
-                attend(block, layer);
-                stream_sums(block, Stream::output, layer, block.turns);
+        // The streams of all layers in their order, and once more what every first and third one begins with.
+        _Pragma("unroll 1") for (std::uint32_t i = 0;; ++i) {
+            const std::uint32_t layer = i / layer_streams;
+            const Stream which = static_cast<Stream>(i % layer_streams);
+            const bool last = layer == D::layers;
+            if (which == Stream::qkv || which == Stream::gate_up) {
+                const bool first = which == Stream::qkv;
+                block.enter(op_of<D>(layer, first ? LayerOp::norm : LayerOp::ffn_norm));
+                // The last warp has the least to do in a gather.
+                if (first && !last && attends && block.warp() == consumer_warps - 1)
+                    fetch_head_norms(block, layer);
+                const Source source = i == 0 ? Source::embedding : first ? Source::down : Source::output;
+                const auto* weights = last    ? setup.final_norm
+                                      : first ? block.weights(layer).attention_norm
+                                              : block.weights(layer).ffn_norm;
+                gather(block, source, weights, first ? block.turns - 1 : block.turns,
+                       !first || last || attends);
+                if (last) break;
             }
-            block.enter(op_of<D>(layer, LayerOp::ffn_norm));
-            gather(block, Source::output, block.weights(layer).ffn_norm, block.turns, true);
-            stream_gate_up(block, layer);
-            stream_sums(block, Stream::down, layer, block.turns);
+            if ((which == Stream::qkv || which == Stream::output) && !attends) continue;
+            if (which == Stream::output) attend(block, layer);
+            stream(block, which, layer);
+            if (which == Stream::down) ++block.turns;
         }
-        block.enter(op_of<D>(D::layers, LayerOp::norm));
-        gather(block, Source::down, setup.final_norm, block.turns - 1, true);
         if (block.board().samplers != 0) {
             stream_logits(block, setup.logits);
         }
-        finish_step<Program>(block, drawn);
+        finish_step<Program>(block);
         // Threads give up one by one, but leave together: the others would wait for them at a barrier.
         if (block.any(block.patience.gone())) break;
     }
-    if (block.thread() == 0) *const_cast<volatile std::uint32_t*>(&block.control().leaving) = 1;
+    block.patience.report();
+    if (block.thread() == 0) pk::ptx::store_volatile(&block.control().leaving, 1u);
 }
 
 }  // namespace detail
@@ -89,7 +99,8 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
         }
         for (auto& barrier : control.exchange) pk::ptx::mbarrier_init(&barrier, 1);
         pk::ptx::mbarrier_init_fence();
-        control.started = control.leaving = 0;
+        control.started = control.leaving = control.ready = 0;
+        control.drawn = pk::load_relaxed(setup.drawn);
     }
     for (std::uint32_t layer = thread; layer < D::layers; layer += block_size) {
         reinterpret_cast<FfnShare*>(memory + L::ffn_share)[layer] =
@@ -104,10 +115,10 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
     __syncthreads();
     pk::ptx::cluster_sync();
     if (thread < consumers) {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 216;");
+        pk::ptx::take_registers<216>();
         detail::consume<Program, R>(m, setup, memory, first_step);
     } else {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
+        pk::ptx::give_back_registers<72>();
         if (thread == consumers) {
             Loader<D, R> loader(m, setup, memory);
             loader.run(first_step);

@@ -128,6 +128,7 @@ public:
         deal_pages(plan_, sequences, image.page_table);
         for (std::uint32_t s = 0; s < count; ++s) {
             image.sequences[s] = sequences[s];
+            image.sequences[s].position = backend_.tokens_ahead(sequences[s]);
             std::copy_n(given[s].prompt, given[s].prompt_length,
                         image.prompts + std::size_t{s} * plan_.context);
         }

@@ -103,6 +103,9 @@ public:
         std::memcpy(destination, source, bytes);
     }
 
+    // No token of a new sequence is in the cache when its first step begins.
+    std::uint32_t tokens_ahead(const Sequence&) const { return 0; }
+
     // Zero memory before a call that is to be launched on `stream`.
     void clear(void* memory, std::size_t bytes, void*) const { std::memset(memory, 0, bytes); }
 

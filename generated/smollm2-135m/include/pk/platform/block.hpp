@@ -3,6 +3,9 @@
 #pragma once
 
 #include "pk/platform/platform.hpp"
+#if PK_CUDA
+#include "pk/ptx/named_barrier.hpp"
+#endif
 
 namespace pk {
 
@@ -17,7 +20,7 @@ PK_DEVICE std::uint32_t thread_rank() {
 }
 // Barrier 1, as a block may have more warps than those that run tasks.
 PK_DEVICE void sync_block() {
-    asm volatile("bar.sync 1, %0;" : : "n"(block_threads) : "memory");
+    ptx::named_barrier_sync<1, block_threads>();
 }
 PK_DEVICE void sync_warp() {
     __syncwarp();

@@ -19,13 +19,13 @@ namespace pk {
 PK_DEVICE std::uint64_t now_ns() {
     return ptx::global_timer();
 }
-PK_DEVICE void pause(std::uint32_t) {}
+PK_DEVICE void pause(std::uint32_t) {
+    ptx::poll_pause();
+}
 
 // A clock of this SM alone, finer than now_ns; its rate is that of the SM.
 PK_DEVICE std::uint64_t ticks() {
-    std::uint64_t value;
-    asm volatile("mov.u64 %0, %%clock64;" : "=l"(value)::"memory");
-    return value;
+    return ptx::sm_clock();
 }
 
 #else

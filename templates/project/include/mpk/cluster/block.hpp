@@ -7,8 +7,12 @@
 #include "mpk/cluster/setup.hpp"
 #include "mpk/timeline.hpp"
 #include "pk/platform/atomic.hpp"
+#include "pk/ptx/block_number.hpp"
 #include "pk/ptx/cluster.hpp"
 #include "pk/ptx/mbarrier.hpp"
+#include "pk/ptx/named_barrier.hpp"
+#include "pk/ptx/shared_flag.hpp"
+#include "pk/ptx/thread_number.hpp"
 
 namespace mpk::cluster {
 
@@ -41,24 +45,26 @@ public:
     PK_DEVICE Block(const Machine& machine, const Setup& l, unsigned char* memory)
         : m(machine),
           setup(l),
-          patience(machine, l),
+          patience(machine, l, *reinterpret_cast<Patience::State*>(memory + L::patience + threadIdx.x)),
           track(machine, blockIdx.x, worker_track, threadIdx.x == 0),
           memory_(memory),
-          base_(pk::ptx::shared_address(memory)),
-          peer_(pk::ptx::peer_address(base_, threadIdx.x % members)) {
+          base_(pk::ptx::shared_address(memory)) {
         refresh();
+        *at<Patience::State>(L::patience + thread()) = Patience::State::waits;
         entered_ = track.now();
     }
 
     // Forgets what the compiler derived from the thread's number: it would keep that of all parts of a layer
     // at the same time, and run out of registers.
-    PK_DEVICE void refresh() { asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread_)); }
+    PK_DEVICE void refresh() { thread_ = pk::ptx::thread_number(); }
 
     PK_DEVICE std::uint32_t thread() const { return thread_; }
     PK_DEVICE std::uint32_t warp() const { return thread_ / 32; }
     PK_DEVICE std::uint32_t lane() const { return thread_ % 32; }
-    PK_DEVICE std::uint32_t member() const { return blockIdx.x % members; }
-    PK_DEVICE std::uint32_t cluster() const { return blockIdx.x / members; }
+    // Read anew each time, so as not to take a register all along.
+    PK_DEVICE std::uint32_t number() const { return pk::ptx::block_number(); }
+    PK_DEVICE std::uint32_t member() const { return number() % members; }
+    PK_DEVICE std::uint32_t cluster() const { return number() / members; }
     PK_DEVICE bool attends() const { return cluster() < S::groups; }
 
     template <class T>
@@ -78,27 +84,14 @@ public:
 
     PK_DEVICE Tiles tiles(Stream stream, std::uint32_t layer) const {
         const FfnShare ffn = layer < D::layers ? at<const FfnShare>(L::ffn_share)[layer] : FfnShare{};
-        return S::tiles(stream, blockIdx.x, gridDim.x, layer, ffn);
+        return S::tiles(stream, number(), gridDim.x, layer, ffn);
     }
 
     // All consumers of the block.
     PK_DEVICE void sync() const { pk::sync_block(); }
 
     // Whether any of them says so; a barrier too.
-    PK_DEVICE bool any(bool vote) const {
-        std::uint32_t result;
-        asm volatile(
-            "{\n"
-            ".reg .pred vote, result;\n"
-            "setp.ne.u32 vote, %1, 0;\n"
-            "bar.red.or.pred result, 1, %2, vote;\n"
-            "selp.u32 %0, 1, 0, result;\n"
-            "}"
-            : "=r"(result)
-            : "r"(vote ? 1u : 0u), "n"(consumers)
-            : "memory");
-        return result != 0;
-    }
+    PK_DEVICE bool any(bool vote) const { return pk::ptx::named_barrier_any<1, consumers>(vote); }
 
     // --- the ring
 
@@ -110,9 +103,8 @@ public:
             patience.until([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step);
         }
         if constexpr (PK_TIMELINE != 0) track.record(Activity::wait_page, begin, setup.op_tasks[op], step);
-        return base_ + L::ring + page_ * page_bytes;
+        return base_ + L::ring + page_ * L::page_bytes;
     }
-    PK_DEVICE unsigned char* page_data() const { return memory_ + L::ring + page_ * page_bytes; }
 
     // The warp has read the page: it arrives for all lanes, whose reads the warp barrier orders before.
     PK_DEVICE void release_page() {
@@ -143,22 +135,27 @@ public:
         enter(op_of<D>(layer, which));
         if constexpr (!D::pipelining) {
             // Only paces the loader: nothing is handed on.
-            if (thread_ == 0) *const_cast<volatile std::uint32_t*>(&control().started) = ++begun_;
+            if (thread_ == 0) pk::ptx::store_volatile(&control().started, ++begun_);
         }
     }
 
     // --- exchange inside the cluster
 
-    // A thread sends to member thread() % members of its cluster.
-    PK_DEVICE std::uint32_t base_of(std::uint32_t rank) const { return pk::ptx::peer_address(base_, rank); }
     PK_DEVICE static std::uint32_t barrier_offset(Exchange e) {
         return L::control + offsetof(Control, exchange) + static_cast<std::uint32_t>(e) * 8;
     }
 
-    // Stores at `offset` in the memory of that peer; the barrier there counts the bytes.
+    // Stores at `offset` in the memory of member thread() % members; the barrier there counts the bytes.
     template <class T>
     PK_DEVICE void send(Exchange e, std::uint32_t offset, T value) const {
-        pk::ptx::store_peer(peer_ + offset, value, peer_ + barrier_offset(e));
+        send_to(thread() % members, e, offset, value);
+    }
+
+    // To that member.
+    template <class T>
+    PK_DEVICE void send_to(std::uint32_t rank, Exchange e, std::uint32_t offset, T value) const {
+        const std::uint32_t base = pk::ptx::peer_address(base_, rank);
+        pk::ptx::store_peer(base + offset, value, base + barrier_offset(e));
     }
 
     // To every member. For threads that have a value of their own; of a batch of one it is quicker to have
@@ -166,10 +163,7 @@ public:
     template <class T>
     PK_DEVICE void send_all(Exchange e, std::uint32_t offset, T value) const {
         PK_UNROLL
-        for (std::uint32_t rank = 0; rank < members; ++rank) {
-            const std::uint32_t base = base_of(rank);
-            pk::ptx::store_peer(base + offset, value, base + barrier_offset(e));
-        }
+        for (std::uint32_t rank = 0; rank < members; ++rank) send_to(rank, e, offset, value);
     }
 
     // The peers, this block among them, will send `bytes`. One thread's arrival and the bytes complete a
@@ -199,7 +193,7 @@ public:
 
 private:
     unsigned char* memory_;
-    std::uint32_t base_, peer_;
+    std::uint32_t base_;
     std::uint32_t thread_;
     std::uint32_t page_ = 0, parity_ = 0, exchange_parity_ = 0;
     std::uint32_t begun_ = 0;  // streams

@@ -35,7 +35,7 @@ struct Setup {
     Best* best;  // [batch][blocks]
     // All zero at the start of a call:
     std::uint32_t* done;   // [blocks] steps that a block has done, released by it
-    std::uint32_t* epoch;  // steps done, released by block 0
+    std::uint32_t* epoch;  // steps done, released by the last block
     std::uint32_t* drawn;  // tokens that blocks have drawn for their sequence, in all steps
     std::uint32_t clusters;
     std::uint32_t fewest_rows;  // steps with fewer rows are left to the next kernel of the call

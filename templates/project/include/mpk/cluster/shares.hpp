@@ -14,10 +14,10 @@
 namespace mpk::cluster {
 
 inline constexpr std::uint32_t members = 8;         // blocks of a cluster
+inline constexpr std::uint32_t consumer_warps = 8;  // of a block
 inline constexpr std::uint32_t tile = 16;           // rows of a weight that one tensor core tile takes
 inline constexpr std::uint32_t chunk = 32;          // columns of a tile: 64 bytes of a row
 inline constexpr std::uint32_t most_clusters = 16;  // that the sums over clusters are written for
-inline constexpr std::uint32_t page_bytes = 32768;  // of the ring: the unit of streaming
 inline constexpr std::uint32_t tile_bytes = tile * chunk * 2;
 inline constexpr std::uint32_t band = 4;  // tiles that are worked on together: 64 rows
 
@@ -45,11 +45,6 @@ struct Tiles {
     std::uint32_t chunks;
     PK_HOST_DEVICE std::uint64_t bytes() const { return std::uint64_t{tiles.count()} * chunks * tile_bytes; }
 };
-
-// A page holds a whole number of chunks of all tiles of a band, in eights as there are eight warps.
-PK_HOST_DEVICE constexpr std::uint32_t page_chunks(std::uint32_t tiles) {
-    return page_bytes / tile_bytes / tiles / 8 * 8;
-}
 
 // D: the generated description of the decoder.
 template <class D>
@@ -128,8 +123,12 @@ struct Shares {
         return shares;
     }
 
-    // The most chunks that a cluster has in a layer, whatever used_clusters says: the size of a buffer.
-    static constexpr std::uint32_t most_ffn_chunks() { return ffn_chunks / groups + 2; }
+    // The most chunks that a cluster has in a layer, whatever used_clusters says: the size of a buffer. Equal
+    // shares of as many clusters as groups, or what rounding gives to one of more clusters.
+    static constexpr std::uint32_t most_ffn_chunks() {
+        if (ffn_chunks % groups != 0) return ffn_chunks / groups + 2;
+        return std::max(ffn_chunks / groups, ffn_chunks / (groups + 1) + 2);
+    }
 };
 
 }  // namespace mpk::cluster

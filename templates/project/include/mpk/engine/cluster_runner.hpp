@@ -9,11 +9,14 @@
 #include <type_traits>
 #include <vector>
 
+#include "mpk/cluster/prefill/kernel.hpp"
 #include "mpk/cluster/tape.hpp"
 #include "mpk/cluster/worker.hpp"
 #include "mpk/engine/cuda_memory.hpp"
 #include "mpk/engine/error.hpp"
+#include "mpk/engine/kernel.hpp"
 #include "mpk/task_list.hpp"
+#include "pk/ptx/block_memory.hpp"
 
 namespace mpk::engine {
 
@@ -22,8 +25,17 @@ __global__ void __launch_bounds__(cluster::block_size, 1)
     run_clusters(const __grid_constant__ Machine machine, const __grid_constant__ cluster::Setup setup) {
 // The body needs what only sm_90a has.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-    extern __shared__ __align__(1024) unsigned char memory[];
-    cluster::cluster_main<Program, R>(machine, setup, memory);
+    cluster::cluster_main<Program, R>(machine, setup, pk::ptx::block_memory());
+#endif
+}
+
+template <class Program>
+__global__ void __launch_bounds__(cluster::prefill::block_size, 1)
+    run_prefill(const __grid_constant__ Machine machine, const __grid_constant__ cluster::Setup setup,
+                const __grid_constant__ cluster::prefill::Buffers buffers) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    cluster::prefill::prefill_main<typename Program::Decoder>(machine, setup, buffers,
+                                                              pk::ptx::block_memory());
 #endif
 }
 
@@ -60,8 +72,9 @@ public:
         if (major != 9 || minor != 0 || most_rows < D::batch) return 0;
         // A library for sm_90 without its special features runs here too, but not this worker.
         const DeviceBuffer flag = backend.allocate(sizeof(int), "a flag");
-        say_compiled<Program><<<1, 1, 0, backend.copy_stream()>>>(static_cast<int*>(flag.data()));
-        cuda_check(cudaGetLastError(), "look for the cluster worker");
+        cuda_check(
+            launch_kernel(say_compiled<Program>, 1, 1, backend.copy_stream(), static_cast<int*>(flag.data())),
+            "look for the cluster worker");
         int compiled = 0;
         backend.download(&compiled, flag.data(), sizeof compiled);
         if (compiled == 0) return 0;
@@ -141,25 +154,43 @@ public:
         setup_.down_sums = setup_.output_sums + sums_bytes_ / sizeof(std::uint32_t);
         setup_.best = static_cast<cluster::Best*>(
             room(std::size_t{plan.batch} * blocks * sizeof(cluster::Best), "candidates for the next token"));
-        // Each of the two counters has cache lines of its own.
-        state_bytes_ = 512 + blocks * sizeof(std::uint32_t);
+        // Each of the three counters has cache lines of its own.
+        state_bytes_ = 768 + blocks * sizeof(std::uint32_t);
         state_ = room(state_bytes_, "the state of the cluster worker");
         setup_.epoch = static_cast<std::uint32_t*>(state_);
         setup_.drawn = setup_.epoch + 64;
-        setup_.done = setup_.epoch + 128;
+        auto* arrived = setup_.epoch + 128;
+        setup_.done = setup_.epoch + 192;
+
+        using Sizes = cluster::prefill::BufferSizes<D>;
+        void* memory = room(Sizes::all, "reading prompts");
+        // Padding stays zero.
+        cuda_check(cudaMemsetAsync(memory, 0, Sizes::all, backend.copy_stream()), "clear memory");
+        prefill_ = Sizes::carve(memory);
+        prefill_.arrived = arrived;
+        prefill_.streams = static_cast<const std::uint64_t*>(
+            put(cluster::prefill::Locator<D>::table(clusters, shares.data(), begin.data())));
+        prefill_blocks_ = prepare_prefill();
 
         const auto* sources = static_cast<const cluster::LayerMatrices*>(put(matrices));
-        cluster::write_tape<D><<<dim3(blocks, streams), 256, 0, backend.copy_stream()>>>(
-            tape, setup_.tape_begin, setup_.ffn, sources, weight(D::logits_weight));
-        cuda_check(cudaGetLastError(), "write the tape");
+        cuda_check(launch_kernel(cluster::write_tape<D>, dim3(blocks, streams), 256, backend.copy_stream(),
+                                 tape, setup_.tape_begin, setup_.ffn, sources, weight(D::logits_weight)),
+                   "write the tape");
         cuda_check(cudaStreamSynchronize(backend.copy_stream()), "write the tape");
     }
 
     std::uint32_t blocks() const { return clusters_ * cluster::members; }
 
-    // Enqueue a call: a kernel for every size of step, as the rows of a call's steps only get fewer.
-    cudaError_t launch(const Machine& machine, cudaStream_t stream) const {
+    // How many tokens of a new sequence are read ahead of the first step.
+    static std::uint32_t tokens_ahead(const Sequence& sequence) {
+        return cluster::prefill::tokens_ahead<D>(sequence);
+    }
+
+    // Enqueue a call: if some sequence begins with tokens behind it, the kernel that reads those; then a
+    // kernel for every size of step, as the rows of a call's steps only get fewer.
+    cudaError_t launch(const Machine& machine, bool reads_ahead, cudaStream_t stream) const {
         cudaError_t status = cudaMemsetAsync(state_, 0, state_bytes_, stream);
+        if (reads_ahead && status == cudaSuccess) status = launch_prefill(machine, stream);
         each_kernel([&](auto kernel, std::uint32_t bytes, std::uint32_t fewest) {
             // The tags of the partial sums begin anew in each kernel.
             if (status == cudaSuccess) status = cudaMemsetAsync(sums_, 0xff, 2 * sums_bytes_, stream);
@@ -179,12 +210,33 @@ public:
     }
 
 private:
+    // The blocks of the kernel that reads prompts: one on each SM.
+    static std::uint32_t prepare_prefill() {
+        const void* kernel = kernel_address(run_prefill<Program>);
+        constexpr std::uint32_t bytes = cluster::prefill::Memory::bytes;
+        cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
+                   "reserve shared memory");
+        int device = 0, sms = 0;
+        cuda_check(cudaGetDevice(&device), "find the device");
+        cuda_check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device), "read the chip");
+        return static_cast<std::uint32_t>(sms);
+    }
+
+    cudaError_t launch_prefill(Machine machine, cudaStream_t stream) const {
+        cluster::Setup setup = setup_;
+        cluster::prefill::Buffers buffers = prefill_;
+        void* arguments[] = {&machine, &setup, &buffers};
+        return cudaLaunchCooperativeKernel(kernel_address(run_prefill<Program>), dim3(prefill_blocks_),
+                                           dim3(cluster::prefill::block_size), arguments,
+                                           cluster::prefill::Memory::bytes, stream);
+    }
+
     // visit(kernel, bytes of shared memory, fewest rows of its steps), for more rows first.
     template <class Visit>
     static void each_kernel(Visit visit) {
         const auto one = [&]<std::uint32_t R>(std::uint32_t fewest) {
             using L = cluster::Layout<D, R>;
-            visit(reinterpret_cast<const void*>(run_clusters<Program, R>), L::bytes, fewest);
+            visit(kernel_address(run_clusters<Program, R>), L::bytes, fewest);
         };
         constexpr std::uint32_t rows = D::rows < most_rows ? D::rows : most_rows;
         if constexpr (rows > 8) one.template operator()<16>(9);
@@ -212,6 +264,8 @@ private:
     std::vector<DeviceBuffer> buffers_;
     void *sums_ = nullptr, *state_ = nullptr;
     std::size_t sums_bytes_ = 0, state_bytes_ = 0;
+    cluster::prefill::Buffers prefill_ = {};
+    std::uint32_t prefill_blocks_ = 0;
 };
 
 template <class Program>
@@ -222,7 +276,8 @@ struct LazyClusterRunner {
 // For a model that is no decoder.
 struct NoClusterRunner {
     std::uint32_t blocks() const { return 0; }
-    cudaError_t launch(const Machine&, cudaStream_t) const { return cudaErrorNotSupported; }
+    static std::uint32_t tokens_ahead(const Sequence&) { return 0; }
+    cudaError_t launch(const Machine&, bool, cudaStream_t) const { return cudaErrorNotSupported; }
 };
 
 template <class Program>

@@ -15,17 +15,18 @@
 #include "mpk/engine/cluster_runner.hpp"
 #include "mpk/engine/cuda_memory.hpp"
 #include "mpk/engine/error.hpp"
+#include "mpk/engine/kernel.hpp"
 #include "mpk/engine/results.hpp"
 #include "mpk/engine/weight_file.hpp"
 #include "mpk/machine.hpp"
 #include "mpk/worker.hpp"
+#include "pk/ptx/block_memory.hpp"
 
 namespace mpk::engine {
 
 template <class Program>
 __global__ void __launch_bounds__(worker_threads, 1) run_workers(const __grid_constant__ Machine machine) {
-    extern __shared__ __align__(1024) unsigned char scratch[];
-    worker_main<Program>(machine, blockIdx.x, scratch);
+    worker_main<Program>(machine, blockIdx.x, pk::ptx::block_memory());
 }
 
 template <class Program>
@@ -112,6 +113,11 @@ public:
     bool reads_weights() const { return !clusters_.has_value(); }
     cudaStream_t copy_stream() const { return copies_.get(); }
 
+    // How many tokens of a new sequence are in the cache when its first step begins.
+    std::uint32_t tokens_ahead(const Sequence& sequence) const {
+        return clusters_ ? Clusters::tokens_ahead(sequence) : 0;
+    }
+
     // Whether what is enqueued on `stream` becomes part of a graph.
     bool captures(void* stream) const {
         cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -139,7 +145,7 @@ public:
         cuda_check(cudaMemcpyAsync(live.counters, image, bytes, cudaMemcpyHostToDevice, s), "copy a request");
         cuda_check(cudaMemsetAsync(machine.output.count, 0, results_progress_bytes(machine.batch), s),
                    "clear results");
-        const cudaError_t launched = launch_kernels(machine, s);
+        const cudaError_t launched = launch_kernels(machine, reads_ahead(machine.batch, live, image), s);
         // The copies above read staging memory that the next call writes.
         if (launched != cudaSuccess && !captured) (void)cudaStreamSynchronize(s);
         cuda_check(launched, "launch the kernel");
@@ -164,12 +170,20 @@ public:
 private:
     using Clusters = ClusterRunnerOf<Program>;
 
-    cudaError_t launch_kernels(Machine& machine, cudaStream_t stream) const {
-        if (clusters_) return clusters_->launch(machine, stream);
+    // Whether a sequence of the start state has tokens behind it.
+    static bool reads_ahead(std::uint32_t batch, const CallState& live, const void* image) {
+        const auto offset = reinterpret_cast<const std::byte*>(live.sequences) -
+                            reinterpret_cast<const std::byte*>(live.counters);
+        const auto* sequences =
+            reinterpret_cast<const Sequence*>(static_cast<const std::byte*>(image) + offset);
+        return std::any_of(sequences, sequences + batch, [](const Sequence& s) { return s.position != 0; });
+    }
+
+    cudaError_t launch_kernels(Machine& machine, bool reads_ahead, cudaStream_t stream) const {
+        if (clusters_) return clusters_->launch(machine, reads_ahead, stream);
         void* arguments[] = {&machine};
-        return cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(run_workers<Program>),
-                                           dim3(workers_), dim3(worker_threads), arguments,
-                                           Program::scratch_bytes, stream);
+        return cudaLaunchCooperativeKernel(kernel_address(run_workers<Program>), dim3(workers_),
+                                           dim3(worker_threads), arguments, Program::scratch_bytes, stream);
     }
 
     std::uint32_t attribute(cudaDeviceAttr which) const {
@@ -181,7 +195,7 @@ private:
     // Blocks that are certain to run at the same time. Workers wait for each other, so no more may be
     // launched.
     std::uint32_t co_resident_workers() const {
-        const auto kernel = reinterpret_cast<const void*>(run_workers<Program>);
+        const void* kernel = kernel_address(run_workers<Program>);
         cudaFuncAttributes attributes = {};
         const cudaError_t found = cudaFuncGetAttributes(&attributes, kernel);
         if (found != cudaSuccess) {

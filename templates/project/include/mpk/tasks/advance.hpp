@@ -12,50 +12,84 @@ struct Advance : AlwaysActive {
     static constexpr std::uint32_t scratch_bytes = 0;
 
     PK_DEVICE static void run(Context& ctx) {
+        run(ctx, [] {});
+    }
+
+    // Calls opened() when the next step is complete, before it hands out the tokens of this one: they go to
+    // memory of the host, which takes longer than what the next step must wait for. All threads call.
+    template <class Opened>
+    PK_DEVICE static void run(Context& ctx, Opened opened) {
         const Machine& m = ctx.machine;
         const auto* sampled = ctx.tensor<const std::int32_t>(V::slot::sampled);
         auto* tokens = ctx.tensor<std::int32_t>(V::slot::tokens);
-        for (std::uint32_t s = pk::thread_rank(); s < m.batch; s += pk::block_threads) {
-            if (m.step.rows_of[s] != 0) record(m, s, sampled[s]);
+        const std::uint32_t rank = pk::thread_rank();
+        for (std::uint32_t s = rank + pk::block_threads; s < m.batch; s += pk::block_threads) {
+            hand_out(m, s, record(m, s, sampled));
         }
+        const Result mine = rank < m.batch ? record(m, rank, sampled) : Result{};
         pk::sync_block();
         if (pk::warp() == 0) {
             const std::uint32_t live = choose_rows<WarpLanes>(m, tokens, sampled);
             // Atomic since a worker without tasks may only now look at the step before; ordered by event 0.
             if (pk::lane() == 0) pk::store_relaxed(m.step.live, live);
         }
+        opened();
+        hand_out(m, rank, mine);
     }
 
 private:
+    // What a step has for the caller of one sequence.
+    struct Result {
+        bool scored = false;     // a log-probability, of the token at `position`
+        bool generated = false;  // a token, the last of `count`
+        std::uint32_t position = 0, count = 0;
+        std::int32_t token = 0;
+        float logprob = 0;
+        Finish finish = Finish::running;
+    };
+
     PK_DEVICE static bool is_stop(const Sequence& sequence, std::int32_t token) {
         bool found = false;
         for (std::uint32_t i = 0; i < sequence.stop_count; ++i) found = found || sequence.stop[i] == token;
         return found;
     }
 
-    PK_DEVICE static void record(const Machine& m, std::uint32_t s, std::int32_t token) {
+    PK_DEVICE static Result record(const Machine& m, std::uint32_t s, const std::int32_t* sampled) {
+        Result result;
+        if (m.step.rows_of[s] == 0) return result;
         Sequence& sequence = m.sequences[s];
-        const std::uint32_t position = sequence.position + m.step.rows_of[s];  // of the sampled token
-        sequence.position = position;
-        if (m.step.sample_row[s] < 0) return;
+        result.position = sequence.position + m.step.rows_of[s];  // of the sampled token
+        sequence.position = result.position;
+        if (m.step.sample_row[s] < 0) return result;
 
-        // A row has room for the token after a full context.
-        float* logprobs = m.output.logprobs + std::uint64_t{s} * (std::uint64_t{m.context} + 1);
-        pk::store_relaxed_system(&logprobs[position], m.step.sampled_logprob[s]);
-        if (position < sequence.prompt_length) return;  // a prompt token, which only was scored
+        result.scored = true;
+        result.logprob = m.step.sampled_logprob[s];
+        if (result.position < sequence.prompt_length) return result;  // a prompt token, which only was scored
 
-        std::int32_t* generated_tokens = m.output.tokens + std::uint64_t{s} * m.context;
-        pk::store_relaxed_system(&generated_tokens[sequence.generated], token);
-        const std::uint32_t generated = ++sequence.generated;
-        // Release: whoever reads this count, also while the call runs, finds the tokens it counts.
-        pk::store_release_system(&m.output.count[s], generated);
-        if (is_stop(sequence, token)) {
+        result.generated = true;
+        result.token = sampled[s];
+        result.count = ++sequence.generated;
+        if (is_stop(sequence, result.token)) {
             sequence.finish = Finish::stop_token;
-        } else if (generated >= sequence.max_new_tokens) {
+        } else if (result.count >= sequence.max_new_tokens) {
             sequence.finish = Finish::length;
         }
-        if (sequence.finish != Finish::running) {
-            pk::store_release_system(&m.output.finish[s], static_cast<std::uint32_t>(sequence.finish));
+        result.finish = sequence.finish;
+        return result;
+    }
+
+    PK_DEVICE static void hand_out(const Machine& m, std::uint32_t s, const Result& result) {
+        if (!result.scored) return;
+        // A row has room for the token after a full context.
+        float* logprobs = m.output.logprobs + std::uint64_t{s} * (std::uint64_t{m.context} + 1);
+        pk::store_relaxed_system(&logprobs[result.position], result.logprob);
+        if (!result.generated) return;
+        std::int32_t* tokens = m.output.tokens + std::uint64_t{s} * m.context;
+        pk::store_relaxed_system(&tokens[result.count - 1], result.token);
+        // Release: whoever reads this count, also while the call runs, finds the tokens it counts.
+        pk::store_release_system(&m.output.count[s], result.count);
+        if (result.finish != Finish::running) {
+            pk::store_release_system(&m.output.finish[s], static_cast<std::uint32_t>(result.finish));
         }
     }
 };
