@@ -89,9 +89,13 @@ def test_a_stream_of_the_caller(driver: Driver, model: Any, spec: dict[str, Any]
     driver.call("cuStreamDestroy_v2", stream)
 
 
-def test_a_graph_replays_its_request(driver: Driver, model: Any, spec: dict[str, Any]) -> None:
+@pytest.mark.parametrize("rows_more", [-1, 3])  # a prompt of one step, and one that is read ahead
+def test_a_graph_replays_its_request(
+    driver: Driver, model: Any, spec: dict[str, Any], rows_more: int
+) -> None:
     """A captured call decodes its own request at each replay, also after calls with other requests."""
-    captured, other = random_prompt(spec, 9), random_prompt(spec, 14, seed=1)
+    length = min(spec["runtime"]["rows"] + rows_more, spec["runtime"]["context"] - 7)
+    captured, other = random_prompt(spec, length), random_prompt(spec, length + 5, seed=1)
     (expected,) = model.generate([captured], max_new_tokens=7)
     stream, graph, executable = driver.stream(), ctypes.c_void_p(), ctypes.c_void_p()
     driver.call("cuStreamBeginCapture_v2", stream, CAPTURE_GLOBAL)

@@ -18,7 +18,12 @@ template <class B, class Each>
 PK_DEVICE void send_each(B& block, Exchange e, std::uint32_t count, Each each) {
     if constexpr (B::rows_room == 1) {
         for (std::uint32_t i = block.thread(); i < count * members; i += consumers) {
-            each(i / members, [&](auto at, auto value) { block.send(e, at, value); });
+            each(i / members, [&](auto at, auto value) {
+                // Eight lanes have read the same sums. The one that sends to this block may complete its
+                // barrier, after which other warps write there: by then all lanes must have read.
+                __syncwarp();
+                block.send(e, at, value);
+            });
         }
     } else {
         for (std::uint32_t i = block.thread(); i < count; i += consumers) {

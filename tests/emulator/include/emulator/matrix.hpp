@@ -1,0 +1,14 @@
+// The matrix instructions of a warp, with their operands laid out over lanes as PTX has them.
+#pragma once
+
+#include <cstdint>
+
+namespace emulator {
+
+// c += a b in fp32; a is 16 x 16, b 16 x 8, both bf16.
+void mma_m16n8k16(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
+
+// ldmatrix .x4: lane l gives the address of row l % 8 of matrix l / 8.
+void load_matrices(std::uint32_t (&v)[4], std::uint32_t row, bool transposed);
+
+}  // namespace emulator

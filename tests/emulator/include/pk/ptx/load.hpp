@@ -1,0 +1,23 @@
+// Takes the place of the project's header.
+#pragma once
+
+#include <cstring>
+
+#include "emulator/mbarrier.hpp"
+#include "emulator/thread.hpp"
+#include "pk/platform/platform.hpp"
+
+namespace pk::ptx {
+
+inline uint4 load_stream(const void* p) {
+    return *static_cast<const uint4*>(p);
+}
+
+inline uint4 load_relaxed_if(bool condition, const std::uint32_t* p, std::uint32_t otherwise) {
+    if (!condition) return {otherwise, otherwise, otherwise, otherwise};
+    emulator::own_stores_first(p, 16);
+    emulator::polled_load();
+    return *reinterpret_cast<const uint4*>(p);
+}
+
+}  // namespace pk::ptx

@@ -1,0 +1,127 @@
+"""The cluster worker without a GPU: a generated project's CUDA code on the emulator, in several orders."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kgen.frontend.build import build_graph
+from kgen.passes.pipeline import compile_graph
+from kgen.paths import shipped_spec
+from kgen.render.project import render_project
+from kgen.render.writer import write_tree
+from kgen.spec.load import load_spec
+
+from . import emulate
+
+pytestmark = pytest.mark.slow
+NAME = "tiny_decoder"
+CLUSTERS = 9  # one more than there are KV heads: it has no attention
+
+
+@dataclass(frozen=True)
+class Job:
+    """A part of the project's harness, in the order that a seed gives."""
+
+    seed: int
+    tests: tuple[str, ...]
+
+
+MIXED = "test_mixed_batches.py"
+JOBS = {
+    "mixed-1": Job(1, (MIXED,)),
+    "reference": Job(
+        4,
+        (
+            *(f"test_reference.py::test_greedy_tokens_and_logits[{length}]" for length in (1, 2, 16, 17)),
+            "test_reference.py::test_score_prompt_changes_no_token",
+            "test_reference.py::test_logprobs_of_generated_tokens_are_those_of_the_logits",
+        ),
+    ),
+    "batching": Job(
+        5,
+        (
+            "test_batching.py::test_every_batch_size",
+            "test_batching.py::test_chunks_give_what_single_rows_give",
+            "test_batching.py::test_small_cache",
+        ),
+    ),
+    "mixed-2": Job(2, (MIXED,)),
+    "mixed-3": Job(3, (MIXED,)),
+    "sampling": Job(
+        6,
+        (
+            "test_sampling.py::test_stop_token_ends_the_sequence",
+            "test_sampling.py::test_others_go_on_after_one_stops",
+        ),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = shipped_spec("tiny-decoder")
+    assert path is not None
+    folder = tmp_path_factory.mktemp("emulator") / NAME
+    write_tree(render_project(compile_graph(build_graph(load_spec(path)))), folder)
+    shutil.copy(emulate.HERE / "harness_mixed.py", folder / "tests" / MIXED)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def library(project: Path) -> Path:
+    return emulate.build(project, project / "build" / "emulated")
+
+
+@pytest.fixture(scope="module")
+def results(project: Path, library: Path) -> Iterator[dict[str, Future[subprocess.CompletedProcess[str]]]]:
+    """All jobs, two at a time: each has one thread."""
+
+    def run(job: Job) -> subprocess.CompletedProcess[str]:
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--durations=5",
+            *job.tests,
+        ]
+        return subprocess.run(
+            command,
+            cwd=project / "tests",
+            env=emulate.environment(library, NAME, job.seed, CLUSTERS),
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        yield {name: pool.submit(run, job) for name, job in JOBS.items()}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_harness(results: dict[str, Future[subprocess.CompletedProcess[str]]], job: str) -> None:
+    done = results[job].result()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "skipped" not in done.stdout
+
+
+def test_the_emulator_itself(tmp_path: Path) -> None:
+    include = Path(__file__).parents[2] / "templates" / "project" / "include"
+    units = sorted((emulate.HERE / "units").glob("*.cpp"))
+    objects = emulate.compile_all(units, tmp_path, ["-include", "cuda_runtime.h", f"-I{include}"])
+    objects += emulate.emulator_objects(tmp_path)
+    emulate.run([emulate.CXX, "-o", str(tmp_path / "units"), *map(str, objects), "-ldl"])
+    done = subprocess.run([tmp_path / "units"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Who waits for what is told.
+    assert "waits at the mbarrier at offset 0 for phase 0, which lacks 1 arrivals and 0 bytes" in done.stderr
