@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CXX = os.environ.get("CXX", "g++")
 # The emulator's headers before the project's: they take the place of those that only nvcc understands.
-INCLUDE = ["without_prefill", "include", "source"]
+INCLUDE = ["include", "source"]
 # -ffp-contract: a result must not depend on how the code around it was compiled. As nvcc does, the code casts
 # between types of the same memory.
 FLAGS = ["-std=c++20", "-O2", "-g1", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-DPK_CUDA=1"]
@@ -58,10 +58,15 @@ def emulator_objects(out: Path) -> list[Path]:
     return compile_all(sorted((HERE / "source").glob("*.cpp")), out, [])
 
 
-def build(project: Path, out: Path) -> Path:
-    """The library of a generated project, and beside it the driver's."""
+def build(project: Path, out: Path, *, prefill: bool = True) -> Path:
+    """The library of a generated project, and beside it the driver's.
+
+    prefill: whether the kernel that reads prompts is there; else the decode kernels read them, step by step.
+    """
     name = json.loads((project / "model.json").read_text("utf-8"))["name"]
     flags = [f"-I{project / 'include'}", f"-I{project / 'src'}", "-include", "cuda_runtime.h"]
+    if not prefill:
+        flags.insert(0, f"-I{HERE / 'without_prefill'}")
     objects = compile_all([project / "src" / "api.cpp", project / "src" / "plan.cpp"], out, flags)
     library = out / f"lib{name}.so"
     objects += emulator_objects(out)

@@ -12,6 +12,7 @@ from prompts import random_prompt
 
 # Prompt lengths and new tokens of each sequence: one row, eight and sixteen of them; the ends of units of
 # 16 tokens and of pages; one long sequence, so that its attention is divided; steps that get fewer rows.
+# Where the prefill kernel is there it reads the prompts of more than a step, of the last call in two passes.
 CALLS = [
     ([1], [3]),
     ([2, 1], [2, 4]),
@@ -19,6 +20,10 @@ CALLS = [
     ([33], [3]),
     ([1, 16, 17, 30], [4, 1, 2, 3]),
     ([100, 1, 5], [2, 4, 1]),
+]
+LONG_CALLS = [
+    ([65, 300], [2, 1]),
+    ([480, 129, 100, 17], [1, 2, 1, 1]),
 ]
 
 
@@ -30,8 +35,22 @@ def test_the_cluster_worker_runs(model: Any) -> None:
 
 def test_batches_of_mixed_lengths(model: Any, spec: dict[str, Any], expect: Callable[..., Expected]) -> None:
     """Each sequence's last logits are right, and those of a second run, whose order differs, are the same."""
+    check_calls(model, spec, expect, CALLS)
+
+
+def test_long_prompts(model: Any, spec: dict[str, Any], expect: Callable[..., Expected]) -> None:
+    """Rows whose attention has more results than there is room for at a time; two passes of the prefill."""
+    check_calls(model, spec, expect, LONG_CALLS)
+
+
+def check_calls(
+    model: Any,
+    spec: dict[str, Any],
+    expect: Callable[..., Expected],
+    calls: list[tuple[list[int], list[int]]],
+) -> None:
     logits, expected = [], []
-    for lengths, new in CALLS:
+    for lengths, new in calls:
         prompts = [random_prompt(spec, n, seed=s) for s, n in enumerate(lengths)]
         results = model.generate(prompts, max_new_tokens=new)
         first = [model.logits(s) for s in range(len(prompts))]

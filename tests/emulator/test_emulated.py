@@ -32,11 +32,23 @@ class Job:
 
     seed: int
     tests: tuple[str, ...]
+    prefill: bool = False  # else the decode kernels read the prompts, too
 
 
 MIXED = "test_mixed_batches.py"
+WORKER, SHORT, LONG, DRAWN = (
+    f"{MIXED}::test_{name}"
+    for name in (
+        "the_cluster_worker_runs",
+        "batches_of_mixed_lengths",
+        "long_prompts",
+        "drawn_tokens_do_not_depend_on_the_order",
+    )
+)
 JOBS = {
-    "mixed-1": Job(1, (MIXED,)),
+    "mixed-1": Job(1, (WORKER, SHORT, DRAWN)),
+    "prefill-1": Job(7, (WORKER, SHORT, LONG), prefill=True),
+    "prefill-2": Job(8, (LONG,), prefill=True),
     "reference": Job(
         4,
         (
@@ -53,8 +65,7 @@ JOBS = {
             "test_batching.py::test_small_cache",
         ),
     ),
-    "mixed-2": Job(2, (MIXED,)),
-    "mixed-3": Job(3, (MIXED,)),
+    "mixed-2": Job(2, (SHORT,)),
     "sampling": Job(
         6,
         (
@@ -76,12 +87,18 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def library(project: Path) -> Path:
-    return emulate.build(project, project / "build" / "emulated")
+def libraries(project: Path) -> dict[bool, Path]:
+    """With the prefill kernel, and without."""
+    return {
+        prefill: emulate.build(project, project / "build" / f"prefill-{prefill}", prefill=prefill)
+        for prefill in (False, True)
+    }
 
 
 @pytest.fixture(scope="module")
-def results(project: Path, library: Path) -> Iterator[dict[str, Future[subprocess.CompletedProcess[str]]]]:
+def results(
+    project: Path, libraries: dict[bool, Path]
+) -> Iterator[dict[str, Future[subprocess.CompletedProcess[str]]]]:
     """All jobs, two at a time: each has one thread."""
 
     def run(job: Job) -> subprocess.CompletedProcess[str]:
@@ -98,7 +115,7 @@ def results(project: Path, library: Path) -> Iterator[dict[str, Future[subproces
         return subprocess.run(
             command,
             cwd=project / "tests",
-            env=emulate.environment(library, NAME, job.seed, CLUSTERS),
+            env=emulate.environment(libraries[job.prefill], NAME, job.seed, CLUSTERS),
             capture_output=True,
             text=True,
             timeout=900,

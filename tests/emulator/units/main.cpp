@@ -6,6 +6,7 @@
 int main() {
     units::test_product();
     units::test_matrix_loads();
+    units::test_warpgroup_product();
     units::test_copies();
     units::test_exchange();
     units::test_votes();

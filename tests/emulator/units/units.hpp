@@ -5,6 +5,7 @@ namespace units {
 
 void test_product();
 void test_matrix_loads();
+void test_warpgroup_product();
 void test_copies();
 void test_exchange();
 void test_votes();

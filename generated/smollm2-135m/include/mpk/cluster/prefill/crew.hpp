@@ -4,6 +4,8 @@
 #include "mpk/cluster/attention.hpp"
 #include "mpk/cluster/prefill/buffers.hpp"
 #include "mpk/cluster/prefill/memory.hpp"
+#include "pk/ptx/named_barrier.hpp"
+#include "pk/ptx/thread_number.hpp"
 
 namespace mpk::cluster::prefill {
 
@@ -28,7 +30,7 @@ public:
 
     // Forgets what the compiler derived from the thread's number: it would keep that of all phases at the
     // same time, and run out of registers.
-    PK_DEVICE void refresh() { asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread_)); }
+    PK_DEVICE void refresh() { thread_ = pk::ptx::thread_number(); }
 
     PK_DEVICE std::uint32_t thread() const { return thread_; }
     PK_DEVICE std::uint32_t warp() const { return thread_ / 32; }
@@ -105,20 +107,7 @@ public:
 
 private:
     // Whether a consumer of the block says so; a barrier of them too.
-    PK_DEVICE static bool any(bool vote) {
-        std::uint32_t result;
-        asm volatile(
-            "{\n"
-            ".reg .pred vote, result;\n"
-            "setp.ne.u32 vote, %1, 0;\n"
-            "bar.red.or.pred result, 1, %2, vote;\n"
-            "selp.u32 %0, 1, 0, result;\n"
-            "}"
-            : "=r"(result)
-            : "r"(vote ? 1u : 0u), "n"(consumers)
-            : "memory");
-        return result != 0;
-    }
+    PK_DEVICE static bool any(bool vote) { return pk::ptx::named_barrier_any<1, consumers>(vote); }
 
     Patience::State patience_state_ = Patience::State::waits;
     unsigned char* memory_;

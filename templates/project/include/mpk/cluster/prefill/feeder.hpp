@@ -8,6 +8,7 @@
 #include "mpk/cluster/prefill/locator.hpp"
 #include "mpk/cluster/prefill/memory.hpp"
 #include "pk/ptx/bulk_copy.hpp"
+#include "pk/ptx/fence.hpp"
 
 namespace mpk::cluster::prefill {
 
@@ -150,7 +151,7 @@ private:
         const std::uint32_t all = meetings_ * gridDim.x;
         const bool met = patience_.until([&] { return pk::load_acquire(buffers_.arrived) >= all; }, op, 0);
         // The copies that follow read what was written in the generic proxy.
-        asm volatile("fence.proxy.async;" : : : "memory");
+        pk::ptx::fence_proxy_async();
         return __all_sync(~0u, met);
     }
 

@@ -8,6 +8,7 @@
 #include "mpk/cluster/prefill/feeder.hpp"
 #include "mpk/cluster/prefill/heads.hpp"
 #include "mpk/cluster/prefill/products.hpp"
+#include "pk/ptx/registers.hpp"
 
 namespace mpk::cluster::prefill {
 
@@ -117,7 +118,7 @@ PK_DEVICE void prefill_main(const Machine& m, const Setup& setup, const Buffers&
     }
     __syncthreads();
     if (threadIdx.x < consumers) {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 208;");
+        pk::ptx::take_registers<208>();
         Crew<D> crew(m, setup, buffers, memory);
         each_pass(m, control.pass, threadIdx.x == 0, [&] {
             pk::sync_block();
@@ -125,7 +126,7 @@ PK_DEVICE void prefill_main(const Machine& m, const Setup& setup, const Buffers&
         });
         crew.patience.report();
     } else {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 88;");
+        pk::ptx::give_back_registers<88>();
         if (threadIdx.x >= consumers + 32) return;
         Feeder<D> feeder(m, setup, buffers, memory);
         each_pass(m, control.loader_pass, threadIdx.x == consumers, [&] {

@@ -116,9 +116,9 @@ PK_DEVICE void put_sums(C& crew, const TileSums<T>& sums, const Product& product
 
 PK_DEVICE void sync_warpgroup(std::uint32_t group) {
     if (group == 0) {
-        asm volatile("bar.sync 2, 128;" : : : "memory");
+        pk::ptx::named_barrier_sync<2, 128>();
     } else {
-        asm volatile("bar.sync 3, 128;" : : : "memory");
+        pk::ptx::named_barrier_sync<3, 128>();
     }
 }
 
