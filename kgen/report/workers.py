@@ -148,7 +148,9 @@ class Workers:
 
     def _cluster(self, c: ClusterPhases) -> tuple[RenderableType, ...]:
         g = self.general
-        owning = "each with a KV head" if c.clusters == GROUPS else f"{GROUPS} of them with a KV head each"
+        owning = "each with a KV head"
+        if c.clusters > GROUPS:
+            owning = f"{GROUPS} of them with a KV head each;\nor as many as the chip fits (15 on an H200)"
         head = Text(
             f"on a Hopper GPU: the cluster worker, {c.clusters} groups (clusters) of {GROUP_SMS} SMs, "
             f"{owning};\n"
