@@ -14,20 +14,13 @@ __device__ __forceinline__ uint4 load_stream(const void* p) {
     return v;
 }
 
-// 16 bytes, 16-byte aligned, of four words that others store one by one: each is what one store wrote. Where
-// `condition` does not hold nothing is loaded, and every word is `otherwise`.
-__device__ __forceinline__ uint4 load_relaxed_if(bool condition, const std::uint32_t* p,
-                                                 std::uint32_t otherwise) {
-    uint4 v = {otherwise, otherwise, otherwise, otherwise};
-    asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "setp.ne.u32 p, %5, 0;\n"
-        "@p ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];\n"
-        "}"
-        : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
-        : "l"(p), "r"(condition ? 1u : 0u)
-        : "memory");
+// 16 bytes, 16-byte aligned, of four words that others store one by one: each is what one store wrote.
+__device__ __forceinline__ uint4 load_relaxed_words(const std::uint32_t* p) {
+    uint4 v;
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p)
+                 : "memory");
     return v;
 }
 

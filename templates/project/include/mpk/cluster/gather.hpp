@@ -10,6 +10,7 @@
 #pragma once
 
 #include "mpk/cluster/block.hpp"
+#include "pk/ptx/bits.hpp"
 #include "pk/ptx/convert.hpp"
 #include "pk/ptx/load.hpp"
 #include "pk/tile/bf16.hpp"
@@ -53,29 +54,49 @@ struct Piece {
 template <std::uint32_t Pieces>
 using Words = uint4[Pieces][most_clusters];
 
-// The words of `count` clusters for several pieces, whose loads are on their way together.
+// The words of `count` clusters, of those with a group or of all, for several pieces, whose loads are on
+// their way together: none may be looked at before the last is issued, as each takes all the way to L2 and
+// back.
 template <std::uint32_t Pieces, class B>
 PK_DEVICE void wait_for_sums(B& block, const Piece (&pieces)[Pieces], std::uint32_t count, std::uint32_t tag,
                              Words<Pieces>& word) {
     constexpr std::uint64_t step = std::uint64_t{most_rows} * B::D::hidden;
+    constexpr std::uint32_t groups = B::S::groups;
+    // Of one piece a load for nothing costs less than a branch, before which the compiler would test the
+    // first.
+    const bool more = Pieces == 1 || count > groups;
     const auto all = [&] {
-        std::uint32_t wrong = 0;
         PK_UNROLL
         for (std::uint32_t p = 0; p < Pieces; ++p) {
             PK_UNROLL
-            for (std::uint32_t c = 0; c < most_clusters; ++c) {
-                word[p][c] = pk::ptx::load_relaxed_if(c < count, pieces[p].sums + c * step, tag);
+            for (std::uint32_t c = 0; c < groups; ++c) {
+                word[p][c] = pk::ptx::load_relaxed_words(pieces[p].sums + c * step);
+            }
+            PK_UNROLL
+            for (std::uint32_t c = groups; c < most_clusters; ++c) word[p][c] = {tag, tag, tag, tag};
+        }
+        if (more) {
+            PK_UNROLL
+            for (std::uint32_t p = 0; p < Pieces; ++p) {
+                PK_UNROLL
+                for (std::uint32_t c = groups; c < most_clusters; ++c) {
+                    word[p][c] = pk::ptx::load_relaxed_words(pieces[p].sums + (c < count ? c : 0) * step);
+                }
             }
         }
+        std::uint32_t wrong[4] = {};  // in bit 0; four chains
         PK_UNROLL
         for (std::uint32_t p = 0; p < Pieces; ++p) {
             PK_UNROLL
             for (std::uint32_t c = 0; c < most_clusters; ++c) {
                 const uint4 w = word[p][c];
-                wrong |= (w.x ^ tag) | (w.y ^ tag) | (w.z ^ tag) | (w.w ^ tag);
+                wrong[0] = pk::ptx::or_xor(wrong[0], w.x, tag);
+                wrong[1] = pk::ptx::or_xor(wrong[1], w.y, tag);
+                wrong[2] = pk::ptx::or_xor(wrong[2], w.z, tag);
+                wrong[3] = pk::ptx::or_xor(wrong[3], w.w, tag);
             }
         }
-        return (wrong & 1) == 0;
+        return ((wrong[0] | wrong[1] | wrong[2] | wrong[3]) & 1) == 0;
     };
     const TimelineTrack::Time begin = block.track.now();
     block.patience.until(all, block.op, block.step);

@@ -13,8 +13,7 @@ inline uint4 load_stream(const void* p) {
     return *static_cast<const uint4*>(p);
 }
 
-inline uint4 load_relaxed_if(bool condition, const std::uint32_t* p, std::uint32_t otherwise) {
-    if (!condition) return {otherwise, otherwise, otherwise, otherwise};
+inline uint4 load_relaxed_words(const std::uint32_t* p) {
     emulator::own_stores_first(p, 16);
     emulator::polled_load();
     return *reinterpret_cast<const uint4*>(p);
