@@ -58,7 +58,7 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
     ffn_chunks, rest = divmod(sizes.ffn // 32, sizes.kv_heads)
     ffn_chunks = ffn_chunks + 2 if rest else max(ffn_chunks, sizes.ffn // 32 // (sizes.kv_heads + 1) + 2)
 
-    total = 1024 + 32 * _WARPS + _aligned(layers * 4) + _aligned(layers * _POINTERS)
+    total = 1024 + 32 * _WARPS + _aligned((layers * 4 + 1) * 8) + _aligned(layers * _POINTERS)
     total += _aligned(rows * MEMBERS * _ROUND) + _aligned(rows * 4 * sizes.head)  # the step's keys and values
     total += hidden + attention if one else max(hidden, attention)
     lanes = _WARPS if one else min(max(rows * qkv * 4 // partial, 16), 32)
@@ -71,8 +71,8 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
         _aligned(ffn_chunks * 64 * rows),
     )
     total += max(sums, lanes_bytes) if one else sums
-    total += _aligned(rows * columns * 4) + _aligned(MEMBERS * rows * 4)
-    total += _aligned(rows * (columns // 128 + 1) * 4) + 128  # squares of pieces, scales
+    total += _aligned(rows * columns * 4) + _aligned(MEMBERS * -(-columns // 128) * rows * 4)
+    total += 128  # the scales
     total += _aligned(rows * sizes.head * 4) + _aligned(4 * sizes.head) + _WARPS * 256
     return -(-total // 1024) * 1024
 

@@ -83,8 +83,7 @@ public:
     }
 
     PK_DEVICE Tiles tiles(Stream stream, std::uint32_t layer) const {
-        const FfnShare ffn = layer < D::layers ? at<const FfnShare>(L::ffn_share)[layer] : FfnShare{};
-        return S::tiles(stream, number(), gridDim.x, layer, ffn);
+        return at<const StoredTiles>(L::tiles)[S::stream_index(stream, layer)];
     }
 
     // All consumers of the block.

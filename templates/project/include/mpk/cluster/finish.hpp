@@ -161,7 +161,7 @@ PK_DEVICE void choose_best(B& block, std::uint32_t row) {
 
 }  // namespace detail
 
-// All consumers of all blocks call, after stream_logits or where nothing samples.
+// All consumers of all blocks call, after the stream of the logits or where nothing samples.
 template <class Program, class B>
 PK_DEVICE void finish_step(B& block) {
     using D = typename B::D;
