@@ -82,7 +82,7 @@ struct Layout {
     static constexpr std::uint32_t attended_bytes = aligned(S::output_cols * R * 2);
 
     static constexpr std::uint32_t control = 0;
-    static constexpr std::uint32_t patience = 1024;                               // [consumers], a byte each
+    static constexpr std::uint32_t patience = 1024;               // [consumers], a byte each
     static constexpr std::uint32_t tiles = patience + consumers;  // [streams] StoredTiles
     static constexpr std::uint32_t weights =
         tiles + aligned(S::streams * sizeof(StoredTiles));  // [layers] LayerWeights
@@ -112,8 +112,9 @@ struct Layout {
     static constexpr std::uint32_t lanes = R == 1 ? sums : qkv;
     static constexpr std::uint32_t sums_bytes =
         aligned(sum_bytes * sum_slots) > lanes_bytes || R > 1 ? aligned(sum_bytes * sum_slots) : lanes_bytes;
-    static constexpr std::uint32_t residual = sums + sums_bytes;                    // [R][slice] f32
-    static constexpr std::uint32_t squares = residual + aligned(R * S::slice * 4);  // [members * pieces][R] f32
+    static constexpr std::uint32_t residual = sums + sums_bytes;  // [R][slice] f32
+    static constexpr std::uint32_t squares =
+        residual + aligned(R * S::slice * 4);  // [members * pieces][R] f32
     static constexpr std::uint32_t scales = squares + aligned(members * S::pieces * R * 4);  // [R] f32
     static constexpr std::uint32_t angles = scales + 128;                           // [R][head / 2] cos, sin
     static constexpr std::uint32_t head_norms = angles + aligned(R * D::head * 4);  // [q, k][head] bf16

@@ -56,7 +56,8 @@ PK_DEVICE std::int32_t sampler_of_thread(const B& block) {
     return row < block.rows() ? block.board().sampler[row] : -1;
 }
 
-// Logits of tokens [first, first + count) to global memory, f32 [batch][padded vocab]; `best` of this thread's.
+// Logits of tokens [first, first + count) to global memory, f32 [batch][padded vocab]; `best` of this
+// thread's.
 template <class B, class Sums>
 PK_DEVICE void emit_logits(B& block, std::uint32_t first, std::uint32_t count, const Sums& sums,
                            Candidate& best) {
@@ -91,14 +92,16 @@ PK_DEVICE void emit_logits(B& block, std::uint32_t first, std::uint32_t count, c
     }
 }
 
-// The block's Best of every sampler is written, not yet released.
+// The block's Best of every sampler.
 template <class B>
 PK_DEVICE void put_best(const B& block, Candidate best) {
     PK_UNROLL
     for (std::uint32_t step = threads_of_row / 2; step != 0; step /= 2) best.add_lane(step, block.lane());
     const std::int32_t sampler = sampler_of_thread(block);
     if (block.thread() % threads_of_row != 0 || sampler < 0) return;
-    block.setup.best[std::uint64_t(sampler) * gridDim.x + block.number()] = {best.most, best.sum, best.token};
+    Best* to = &block.setup.best[std::uint64_t(sampler) * gridDim.x + block.number()];
+    pk::store_relaxed(reinterpret_cast<uint4*>(to),
+                      {__float_as_uint(best.most), __float_as_uint(best.sum), best.token, block.step + 1});
 }
 
 }  // namespace detail

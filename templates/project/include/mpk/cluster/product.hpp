@@ -103,8 +103,8 @@ PK_DEVICE void put_sums(const B& block, const BandOfSums<B::rows_room, TileCount
     }
 }
 
-// Bands of TileCount tiles over all columns, their sums to one place in `room` after the other. While a part of
-// a page is multiplied, that of the next page, whichever band it is of, is on its way to registers.
+// Bands of TileCount tiles over all columns, their sums to one place in `room` after the other. While a part
+// of a page is multiplied, that of the next page, whichever band it is of, is on its way to registers.
 template <std::uint32_t TileCount, class B>
 PK_DEVICE void sum_bands(B& block, std::uint32_t x, std::uint32_t chunks, std::uint32_t bands, float* room) {
     constexpr std::uint32_t R = B::rows_room, per_page = B::L::page_chunks(TileCount), each = per_page / 8;

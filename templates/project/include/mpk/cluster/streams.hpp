@@ -13,13 +13,15 @@ namespace mpk::cluster {
 
 namespace detail {
 
-// each(row, output) for `count` outputs of all rows, Width at most: a thread has one of a row, and of some rows.
+// each(row, output) for `count` outputs of all rows, Width at most: a thread has one of a row, and of some
+// rows.
 template <std::uint32_t Width, class B, class Each>
 PK_DEVICE void for_each_output(const B& block, std::uint32_t count, Each each) {
     static_assert(consumers % Width == 0);
     const std::uint32_t o = block.thread() % Width;
     if (o >= count) return;
-    for (std::uint32_t row = block.thread() / Width; row < block.rows(); row += consumers / Width) each(row, o);
+    for (std::uint32_t row = block.thread() / Width; row < block.rows(); row += consumers / Width)
+        each(row, o);
 }
 
 // each(row, output, send): send(offset, value) stores in all members. Of a batch of one it is quicker to have
@@ -47,10 +49,9 @@ template <class B, class Sums>
 PK_DEVICE void emit_qkv(B& block, std::uint32_t first, std::uint32_t count, const Sums& sums) {
     using L = typename B::L;
     const auto* scales = block.template at<const float>(L::scales);
-    send_each<band * tile>(
-        block, Exchange::qkv, count, [&](std::uint32_t row, std::uint32_t o, auto send) {
-            send(L::qkv + (row * B::S::qkv_rows + first + o) * 4, __float_as_uint(sums.at(row, o) * scales[row]));
-        });
+    send_each<band * tile>(block, Exchange::qkv, count, [&](std::uint32_t row, std::uint32_t o, auto send) {
+        send(L::qkv + (row * B::S::qkv_rows + first + o) * 4, __float_as_uint(sums.at(row, o) * scales[row]));
+    });
 }
 
 // silu(gate) * up of columns of the FFN from first / 2, bf16 in L::ffn.

@@ -14,13 +14,15 @@ namespace mpk::cluster {
 
 namespace detail {
 
-// Sines and cosines of every row's position, for all layers of the step.
+// Sines and cosines of every row's position, for all layers of the step. Of one row by warps that have
+// nothing to do in the first gather.
 template <class B>
 PK_DEVICE void put_angles(B& block) {
     using D = typename B::D;
     constexpr std::uint32_t half = D::head / 2;
     auto* angles = block.template at<float2>(B::L::angles);
-    for (std::uint32_t i = block.thread(); i < block.rows() * half; i += consumers) {
+    const std::uint32_t thread = (block.thread() + consumers / 2) % consumers;
+    for (std::uint32_t i = thread; i < block.rows() * half; i += consumers) {
         float2 a = {1, 0};
         if constexpr (D::has_rope) {
             const float angle = static_cast<float>(block.board().position[i / half]) *

@@ -19,6 +19,16 @@ T load_acquire(const T* p) {
     return load_relaxed(p);
 }
 
+inline uint4 load_relaxed(const uint4* p) {
+    emulator::own_stores_first(p, sizeof *p);
+    emulator::polled_load();
+    return *p;
+}
+inline void store_relaxed(uint4* p, uint4 value) {
+    *p = value;
+    emulator::visible_step();
+}
+
 inline void store_relaxed(std::uint32_t* p, std::uint32_t value) {
     emulator::store_later(p, value);
 }
