@@ -132,6 +132,22 @@ def test_harness(results: dict[str, Future[subprocess.CompletedProcess[str]]], j
     assert "skipped" not in done.stdout
 
 
+def test_what_never_comes_is_reported(project: Path, tmp_path: Path) -> None:
+    script = Path(__file__).parents[1] / "gpu" / "lost.py"
+    copy = tmp_path / NAME
+    shutil.copytree(project, copy, ignore=shutil.ignore_patterns("build"))
+    subprocess.run([sys.executable, script, "patch", copy], check=True, timeout=60)
+    library = emulate.build(copy, tmp_path / "out", prefill=False)
+    done = subprocess.run(
+        [sys.executable, script, "check", copy, library],
+        env=emulate.environment(library, NAME, 3, CLUSTERS),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_emulator_itself(tmp_path: Path) -> None:
     include = Path(__file__).parents[2] / "templates" / "project" / "include"
     units = sorted((emulate.HERE / "units").glob("*.cpp"))

@@ -71,6 +71,20 @@ def harness(run: Run, name: str, project: Path, library: Path) -> None:
     run.stage(f"harness {name} general worker", command, 300, env=environment)
 
 
+def lost(run: Run, project: Path) -> None:
+    """What a decode kernel waits for never comes, in a copy of the project that loses it."""
+    copy = run.out / "lost" / project.name
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(project, copy, ignore=shutil.ignore_patterns("build"))
+    script = HERE / "lost.py"
+    if not run.stage(f"lost patch {project.name}", [sys.executable, script, "patch", copy], 60):
+        return
+    library = build(run, copy)
+    if library:
+        run.stage(f"lost {project.name}", [sys.executable, script, "check", copy, library], 300)
+    shutil.rmtree(copy, ignore_errors=True)
+
+
 def sanitizer(run: Run, name: str, project: Path, library: Path) -> None:
     """A small request under compute-sanitizer, where it is installed."""
     for tool in ("memcheck", "racecheck") if shutil.which("compute-sanitizer") else ():
@@ -117,6 +131,8 @@ def main() -> int:
     for name in filter(built.__contains__, SMALL):
         if wanted("harness"):
             harness(run, name, *built[name])
+        if wanted("lost") and name == "tiny_decoder":
+            lost(run, built[name][0])
         if wanted("sanitizer"):
             sanitizer(run, name, *built[name])
     for name in EXACT:

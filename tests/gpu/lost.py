@@ -1,0 +1,127 @@
+"""Something that a decode kernel waits for never comes: a report, everyone leaves, the model works again.
+
+Usage: lost.py patch PROJECT, then build it, then lost.py check PROJECT LIBRARY.
+`patch` puts losses into the sources of a generated project, each at a position of its own of the first row.
+A call of several sequences has the kernel for several rows, in which the exchange inside a cluster is not
+touched.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from binding import load_description, load_model, write_random_weights
+
+TIMEOUT_MS = 200
+STEPS_BEFORE = 2  # of a call, before the one in which something is lost
+REPORT = re.compile(
+    rf"TIMEOUT: rank 0 worker \d+ waited {TIMEOUT_MS} ms in step \d+ for event \d+ "
+    r"\(task \d+, operator '(.+)'\): expected its counter at (\d+) or more, saw (\d+)"
+)
+AT = "block.board().position[0] == {position} && block.number() == {block}"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """`old` in the file, once, which becomes `new`; there {at} says whether to lose something now."""
+
+    what: str
+    file: str
+    old: str
+    new: str
+    block: int
+    position: int
+    batches: tuple[int, ...] = (1, 3)  # that it happens in
+
+
+LOSSES = (
+    Loss(
+        "a word of the partial sums",
+        "streams.hpp",
+        "        pk::store_relaxed(to + ",
+        "        if ({at} && o == 5) return;\n        pk::store_relaxed(to + ",
+        9,
+        40,
+    ),
+    Loss(
+        "a store to a member of the cluster",
+        "streams.hpp",
+        "                block.send(e, at, value);",
+        "                if (!({at} && e == Exchange::qkv && i == 2)) block.send(e, at, value);",
+        3,
+        56,
+        (1,),
+    ),
+    Loss(
+        "that a block has done the step",
+        "finish.hpp",
+        "    if (block.thread() == 0) pk::store_release(&block.setup.done[",
+        "    if (block.thread() == 0 && !({at})) pk::store_release(&block.setup.done[",
+        5,
+        72,
+    ),
+)
+
+
+def patch(project: Path) -> None:
+    """Put the losses into the project's sources."""
+    for loss in LOSSES:
+        path = project / "include" / "mpk" / "cluster" / loss.file
+        text = path.read_text()
+        if text.count(loss.old) != 1:
+            raise SystemExit(f"{path}: {loss.what}: not there once: {loss.old!r}")
+        at = AT.format(position=loss.position, block=loss.block)
+        path.write_text(text.replace(loss.old, loss.new.replace("{at}", at)))
+
+
+def check(project: Path, library: Path) -> None:
+    """Lose each of them, and look at what is said and whether the next call is right."""
+    description = load_description(project)
+    names = [op["name"] for op in description["ops"]]
+    random = np.random.default_rng(3)
+    with tempfile.TemporaryDirectory() as folder:
+        weights = Path(folder) / "weights.kgen"
+        write_random_weights(project, weights, seed=6)
+        with load_model(project, library, weights, timeout_ms=TIMEOUT_MS) as model:
+            for loss in LOSSES:
+                for batch in loss.batches:
+                    length = loss.position - STEPS_BEFORE
+                    prompts = random.integers(0, description["vocab"], (batch, length)).tolist()
+                    before = tokens(model, prompts)
+                    said = complaint(model, prompts)
+                    print(f"{loss.what}, batch {batch}: {said}", flush=True)
+                    found = REPORT.search(said)
+                    if not found or found[1] not in names or int(found[2]) != int(found[3]) + 1:
+                        raise SystemExit("the report does not say who waited for what")
+                    if tokens(model, prompts) != before:
+                        raise SystemExit("the call after a timeout gave other tokens")
+
+
+def tokens(model: Any, prompts: list[list[int]]) -> list[list[int]]:
+    """Of a call that ends before anything is lost."""
+    return [result.tokens.tolist() for result in model.generate(prompts, max_new_tokens=STEPS_BEFORE)]
+
+
+def complaint(model: Any, prompts: list[list[int]]) -> str:
+    """What a call says that goes on."""
+    try:
+        model.generate(prompts, max_new_tokens=STEPS_BEFORE + 4)
+    except RuntimeError as error:  # a ModelError
+        return str(error)
+    raise SystemExit("something was lost, and nobody noticed")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "patch":
+        patch(Path(sys.argv[2]))
+    else:
+        check(Path(sys.argv[2]), Path(sys.argv[3]))
