@@ -137,7 +137,7 @@ def test_what_never_comes_is_reported(project: Path, tmp_path: Path) -> None:
     copy = tmp_path / NAME
     shutil.copytree(project, copy, ignore=shutil.ignore_patterns("build"))
     subprocess.run([sys.executable, script, "patch", copy], check=True, timeout=60)
-    library = emulate.build(copy, tmp_path / "out", prefill=False)
+    library = emulate.build(copy, tmp_path / "out")
     done = subprocess.run(
         [sys.executable, script, "check", copy, library],
         env=emulate.environment(library, NAME, 3, CLUSTERS),

@@ -1,9 +1,8 @@
 """Something that a decode kernel waits for never comes: a report, everyone leaves, the model works again.
 
 Usage: lost.py patch PROJECT, then build it, then lost.py check PROJECT LIBRARY.
-`patch` puts losses into the sources of a generated project, each at a position of its own of the first row.
-A call of several sequences has the kernel for several rows, in which the exchange inside a cluster is not
-touched.
+`patch` puts losses into the sources of a generated project: in decode kernels each at a position of its own
+of the first row, in the kernel that reads prompts at a number of rows of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ REPORT = re.compile(
     rf"TIMEOUT: rank 0 worker \d+ waited {TIMEOUT_MS} ms in step \d+ for event \d+ "
     r"\(task \d+, operator '(.+)'\): expected its counter at (\d+) or more, saw (\d+)"
 )
-AT = "block.board().position[0] == {position} && block.number() == {block}"
+DECODE = "block.board().position[0] == {position} && block.number() == {block}"
+PREFILL = "pass().rows == {position} && blockIdx.x == {block}"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Loss:
     old: str
     new: str
     block: int
-    position: int
+    position: int  # or rows
+    at: str = DECODE
     batches: tuple[int, ...] = (1, 3)  # that it happens in
 
 
@@ -59,7 +60,7 @@ LOSSES = (
         "                if (!({at} && e == Exchange::qkv && i == 2)) block.send(e, at, value);",
         3,
         56,
-        (1,),
+        batches=(1,),  # with several rows another function sends
     ),
     Loss(
         "that a block has done the step",
@@ -68,6 +69,16 @@ LOSSES = (
         "    if (block.thread() == 0 && !({at})) pk::store_release(&block.setup.done[",
         5,
         72,
+    ),
+    Loss(
+        "that a block has come to a meeting",
+        "prefill/crew.hpp",
+        "            pk::add_acq_rel(buffers.arrived, 1u);",
+        "            if (!({at} && meetings_ == 4)) pk::add_acq_rel(buffers.arrived, 1u);",
+        5,
+        93,
+        at=PREFILL,
+        batches=(1,),
     ),
 )
 
@@ -79,7 +90,7 @@ def patch(project: Path) -> None:
         text = path.read_text()
         if text.count(loss.old) != 1:
             raise SystemExit(f"{path}: {loss.what}: not there once: {loss.old!r}")
-        at = AT.format(position=loss.position, block=loss.block)
+        at = loss.at.format(position=loss.position, block=loss.block)
         path.write_text(text.replace(loss.old, loss.new.replace("{at}", at)))
 
 
@@ -94,15 +105,17 @@ def check(project: Path, library: Path) -> None:
         with load_model(project, library, weights, timeout_ms=TIMEOUT_MS) as model:
             for loss in LOSSES:
                 for batch in loss.batches:
-                    length = loss.position - STEPS_BEFORE
+                    # The last token of a prompt is not read ahead.
+                    length = loss.position + (1 if loss.at == PREFILL else -STEPS_BEFORE)
                     prompts = random.integers(0, description["vocab"], (batch, length)).tolist()
-                    before = tokens(model, prompts)
+                    spared = [p[1:] for p in prompts] if loss.at == PREFILL else prompts
+                    before = tokens(model, spared)
                     said = complaint(model, prompts)
                     print(f"{loss.what}, batch {batch}: {said}", flush=True)
                     found = REPORT.search(said)
                     if not found or found[1] not in names or int(found[2]) != int(found[3]) + 1:
                         raise SystemExit("the report does not say who waited for what")
-                    if tokens(model, prompts) != before:
+                    if tokens(model, spared) != before:
                         raise SystemExit("the call after a timeout gave other tokens")
 
 
