@@ -55,12 +55,15 @@ PK_HOST_DEVICE void fill_row(const Machine& m, std::int32_t* tokens, std::uint32
 
 // Fills m.step except `live`, and tokens[row], from the progress of the sequences; returns how many are live.
 // Each live sequence gets a row, and in sequence order those that read their prompt get what is left of
-// m.rows. sampled[s] is read only for sequences past their prompt. All of Lanes call.
+// m.rows. sampled[s] matters only for sequences past their prompt. All of Lanes call.
 template <class Lanes>
 PK_HOST_DEVICE std::uint32_t choose_rows(const Machine& m, std::int32_t* tokens,
                                          const std::int32_t* sampled) {
     const auto is_live = [&](std::uint32_t s) {
-        return s < m.batch && m.sequences[s].prompt_length != 0 && m.sequences[s].finish == Finish::running;
+        const Sequence& sequence = m.sequences[s < m.batch ? s : 0];
+        // Both loads together: on a GPU each takes its time, and the next step waits.
+        const bool used = sequence.prompt_length != 0, running = sequence.finish == Finish::running;
+        return s < m.batch && used && running;
     };
     std::uint32_t live = 0;
     for (std::uint32_t base = 0; base < m.batch; base += Lanes::count) {
@@ -70,18 +73,13 @@ PK_HOST_DEVICE std::uint32_t choose_rows(const Machine& m, std::int32_t* tokens,
     std::uint32_t row = 0, spare = m.rows - live;  // rows beyond the one that each live sequence has
     for (std::uint32_t base = 0; base < m.batch; base += Lanes::count) {
         const std::uint32_t s = base + Lanes::index();
-        const bool mine = is_live(s);
-        detail::Share share{};
-        bool scores = false;
+        const Sequence& sequence = m.sequences[s < m.batch ? s : 0];
+        const std::int32_t token = sampled != nullptr ? sampled[s < m.batch ? s : 0] : 0;
+        detail::Share share{0, 0, sequence.position, sequence.prompt_length};
+        const bool scores = sequence.score_prompt != 0, mine = is_live(s);
         std::uint32_t more = 0;  // rows wanted beyond the first
-        if (mine) {
-            const Sequence& sequence = m.sequences[s];
-            share.position = sequence.position;
-            share.prompt_length = sequence.prompt_length;
-            scores = sequence.score_prompt != 0;
-            if (!scores && share.position < share.prompt_length)
-                more = share.prompt_length - share.position - 1;
-        }
+        if (mine && !scores && share.position < share.prompt_length)
+            more = share.prompt_length - share.position - 1;
         // First come, first served: what the lanes before this one want is theirs.
         const std::uint32_t taken = Lanes::sum_before(more);
         const std::uint32_t left = spare > taken ? spare - taken : 0;
@@ -98,8 +96,7 @@ PK_HOST_DEVICE std::uint32_t choose_rows(const Machine& m, std::int32_t* tokens,
             m.step.sample_row[s] =
                 samples ? static_cast<std::int32_t>(share.first_row + share.count - 1) : -1;
         }
-        const std::int32_t next = mine && share.position >= share.prompt_length ? sampled[s] : 0;
-        if (mine) detail::fill_row(m, tokens, s, share, 0, next);
+        if (mine) detail::fill_row(m, tokens, s, share, 0, token);
         // The rest of a prompt's rows, by all lanes together.
         for (std::uint32_t lane = 0; wanted != 0 && lane < Lanes::count; ++lane) {
             const detail::Share other{

@@ -83,8 +83,7 @@ public:
     }
 
     PK_DEVICE Tiles tiles(Stream stream, std::uint32_t layer) const {
-        const FfnShare ffn = layer < D::layers ? at<const FfnShare>(L::ffn_share)[layer] : FfnShare{};
-        return S::tiles(stream, number(), gridDim.x, layer, ffn);
+        return at<const StoredTiles>(L::tiles)[S::stream_index(stream, layer)];
     }
 
     // All consumers of the block.
@@ -169,7 +168,8 @@ public:
     // The peers, this block among them, will send `bytes`. One thread's arrival and the bytes complete a
     // phase.
     PK_DEVICE void expect(Exchange e, std::uint32_t bytes) {
-        if (thread_ == 0) {
+        // Where a phase before is not complete, the barrier takes no second arrival.
+        if (thread_ == 0 && (exchange_parity_ & lost) == 0) {
             pk::ptx::mbarrier_arrive_expect_tx(&control().exchange[static_cast<std::uint32_t>(e)], bytes);
         }
     }
@@ -178,9 +178,11 @@ public:
         const std::uint32_t bit = static_cast<std::uint32_t>(e), parity = exchange_parity_ >> bit & 1;
         const std::uint32_t barrier = base_ + barrier_offset(e);
         const TimelineTrack::Time begin = track.now();
-        patience.until([&] { return pk::ptx::mbarrier_try_wait_cluster(barrier, parity); }, waiting, step);
+        const bool came = patience.until([&] { return pk::ptx::mbarrier_try_wait_cluster(barrier, parity); },
+                                         waiting, step);
         record_wait(begin, waiting);
         exchange_parity_ ^= 1u << bit;
+        if (!came) exchange_parity_ |= lost;
     }
 
     // In the timeline a wait is for the event that the plan has the operator wait for.
@@ -192,6 +194,8 @@ public:
     }
 
 private:
+    static constexpr std::uint32_t lost = 1u << 31;  // in exchange_parity_: a wait has run out
+
     unsigned char* memory_;
     std::uint32_t base_;
     std::uint32_t thread_;

@@ -24,36 +24,43 @@ PK_DEVICE bool is_mine(const Machine& m, const Setup& setup, std::uint32_t rows)
 }
 
 // The rows of the step that is to begin, from global memory; 0 rows if it is not for this kernel. One warp
-// of a thread that has acquired the epoch.
+// of a thread that has acquired the epoch. What is on the way from memory together is so for all rows that
+// there are: nothing waits to learn which the step has.
 template <class D, std::uint32_t R>
 PK_DEVICE void read_board(const Machine& m, const Setup& setup, StepBoard& board, std::uint32_t lane) {
-    std::uint32_t rows = *m.step.row_count;
-    if (!is_mine<R>(m, setup, rows)) rows = 0;
+    const std::uint32_t row = min(lane, m.rows - 1);
+    const std::uint32_t count = *m.step.row_count;
+    const bool is_ours = is_mine<R>(m, setup, count);
+    const std::uint32_t sequence = min(m.step.sequence[row], m.batch - 1);
+    const std::uint32_t position = min(m.step.position[row], m.context - 1);
+    const std::int32_t token = setup.tokens[row];
+
+    const std::uint32_t next = min(position + 1, m.context - 1);
+    const std::uint32_t first_row = m.step.first_row[sequence];
+    const std::int32_t sample_row = m.step.sample_row[sequence];
+    const std::int32_t given = m.prompts[std::uint64_t{sequence} * m.context + next];
+    const std::uint32_t prompt_length = m.sequences[sequence].prompt_length;
+    const float temperature = m.sequences[sequence].temperature;
+    const std::uint32_t page =
+        m.kv.page_table[std::uint64_t{sequence} * m.kv.pages_per_sequence + position / D::kv_page];
+
+    const std::uint32_t rows = is_ours ? count : 0;
     const bool mine = lane < rows && lane < most_rows;
-    std::int32_t sampler = -1;
-    bool draws = false;
+    const bool samples = mine && sample_row == static_cast<std::int32_t>(lane);
+    const bool forced = position + 1 < prompt_length;  // the next token is the prompt's
+    const std::uint32_t first = position - (lane - first_row);
     if (mine) {
-        const std::uint32_t sequence = m.step.sequence[lane], position = m.step.position[lane];
-        const std::uint32_t first_row = m.step.first_row[sequence];
-        sampler = m.step.sample_row[sequence] == static_cast<std::int32_t>(lane)
-                      ? static_cast<std::int32_t>(sequence)
-                      : -1;
-        // Read here what the end of the step would have to wait for.
-        std::int32_t given = -1;
-        if (position + 1 < m.sequences[sequence].prompt_length) {
-            given = m.prompts[std::uint64_t{sequence} * m.context + position + 1];
-        }
-        draws = sampler >= 0 && given < 0 && m.sequences[sequence].temperature > 0;
-        board.given[lane] = given;
-        board.page[lane] = m.kv.page_table[sequence * m.kv.pages_per_sequence + position / D::kv_page];
+        board.given[lane] = forced ? given : -1;
+        board.page[lane] = page;
         board.sequence[lane] = sequence;
         board.position[lane] = position;
-        board.first[lane] = position - (lane - first_row);
-        board.token[lane] = setup.tokens[lane];
-        board.sampler[lane] = sampler;
+        board.first[lane] = first;
+        board.token[lane] = token;
+        board.sampler[lane] = samples ? static_cast<std::int32_t>(sequence) : -1;
     }
-    const std::uint32_t samplers = __ballot_sync(~0u, sampler >= 0), drawing = __ballot_sync(~0u, draws);
-    const std::uint32_t chunked = __ballot_sync(~0u, mine && board.first[lane] != board.position[lane]);
+    const std::uint32_t samplers = __ballot_sync(~0u, samples);
+    const std::uint32_t drawing = __ballot_sync(~0u, samples && !forced && temperature > 0);
+    const std::uint32_t chunked = __ballot_sync(~0u, mine && first != position);
     if (lane == 0) {
         board.chunked = chunked;
         board.rows = rows;
@@ -110,23 +117,32 @@ PK_DEVICE void run_alone(const Machine& m, void* const* operands, std::uint32_t 
     TaskBody::run(context, more...);
 }
 
-// Waits until all blocks have done the step. One warp; its lanes then see what the blocks wrote.
-template <class B>
-PK_DEVICE void wait_for_blocks(B& block) {
+// Waits until all blocks have done the step and found(): load() is called before each look at the blocks, so
+// that all of it is on the way together. One warp; its lanes then see what the blocks wrote.
+template <class B, class Load, class Found>
+PK_DEVICE void wait_for_blocks(B& block, Load load, Found found) {
     constexpr std::uint32_t most = most_clusters * members / 32;
     const auto all = [&] {
-        bool reached = true;
+        load();
+        std::uint32_t done[most];
         PK_UNROLL
         for (std::uint32_t i = 0; i < most; ++i) {
-            const std::uint32_t b = block.lane() + i * 32;
-            if (b < gridDim.x) reached = pk::load_relaxed(&block.setup.done[b]) == block.step + 1 && reached;
+            // Past the last block the last one again.
+            done[i] = pk::load_relaxed(&block.setup.done[min(block.lane() + i * 32, gridDim.x - 1)]);
         }
+        bool reached = found();
+        PK_UNROLL
+        for (std::uint32_t i = 0; i < most; ++i) reached = reached && done[i] == block.step + 1;
         return reached;
     };
     block.patience.until(all, block.op, block.step);
     // Each lane acquires what it has polled; the warp barrier hands it to the other lanes.
     pk::ptx::fence_acq_rel();
     __syncwarp();
+}
+template <class B>
+PK_DEVICE void wait_for_blocks(B& block) {
+    wait_for_blocks(block, [] {}, [] { return true; });
 }
 
 // The token of row `row`, which samples: the best one, or in the prompt the one that is given. One warp.
@@ -135,17 +151,31 @@ PK_DEVICE void choose_best(B& block, std::uint32_t row) {
     using D = typename B::D;
     const Machine& m = block.m;
     const std::uint32_t s = static_cast<std::uint32_t>(block.board().sampler[row]);
-    // All loads before the first use.
+    // What a block has found carries its step: looked at together with whether the block has done it.
     constexpr std::uint32_t most = most_clusters * members / 32;
-    Best parts[most];
-    PK_UNROLL
-    for (std::uint32_t i = 0; i < most; ++i) {
-        const std::uint32_t b = block.lane() + i * 32;
-        parts[i] = b < gridDim.x ? block.setup.best[std::uint64_t{s} * gridDim.x + b] : Best{-INFINITY, 0, 0};
-    }
+    uint4 parts[most];
+    wait_for_blocks(
+        block,
+        [&] {
+            PK_UNROLL
+            for (std::uint32_t i = 0; i < most; ++i) {
+                const std::uint32_t b = min(block.lane() + i * 32, gridDim.x - 1);
+                const Best* part = &block.setup.best[std::uint64_t{s} * gridDim.x + b];
+                parts[i] = pk::load_relaxed(reinterpret_cast<const uint4*>(part));
+            }
+        },
+        [&] {
+            bool found = true;
+            PK_UNROLL
+            for (std::uint32_t i = 0; i < most; ++i) found = found && parts[i].w == block.step + 1;
+            return found;
+        });
     Candidate best;
     PK_UNROLL
-    for (std::uint32_t i = 0; i < most; ++i) best.add(Candidate{parts[i].most, parts[i].sum, parts[i].token});
+    for (std::uint32_t i = 0; i < most; ++i) {
+        if (block.lane() + i * 32 >= gridDim.x) continue;
+        best.add(Candidate{__uint_as_float(parts[i].x), __uint_as_float(parts[i].y), parts[i].z});
+    }
     PK_UNROLL
     for (std::uint32_t step = 16; step != 0; step /= 2) best.add_lane(step, block.lane());
     if (block.lane() != 0) return;
@@ -161,7 +191,7 @@ PK_DEVICE void choose_best(B& block, std::uint32_t row) {
 
 }  // namespace detail
 
-// All consumers of all blocks call, after stream_logits or where nothing samples.
+// All consumers of all blocks call, after the stream of the logits or where nothing samples.
 template <class Program, class B>
 PK_DEVICE void finish_step(B& block) {
     using D = typename B::D;
@@ -189,11 +219,14 @@ PK_DEVICE void finish_step(B& block) {
         if (block.thread() == 0) pk::add_acq_rel(block.setup.drawn, 1u);
     }
     if (leads) {
-        detail::wait_for_blocks(block);
+        bool waited = block.warp() != 0;  // the first warp has to: it releases the epoch
         for (std::uint32_t row = block.warp(); row < block.rows(); row += consumer_warps) {
             const bool draws = (block.board().drawing >> row & 1) != 0;
-            if (block.board().sampler[row] >= 0 && !draws) detail::choose_best(block, row);
+            if (block.board().sampler[row] < 0 || draws) continue;
+            detail::choose_best(block, row);
+            waited = true;
         }
+        if (!waited) detail::wait_for_blocks(block);
         const std::uint32_t drawn = block.control().drawn + __popc(block.board().drawing);
         if (block.board().drawing != 0 && block.warp() == 0) {
             block.patience.until([&] { return pk::load_acquire(block.setup.drawn) == drawn; }, block.op,

@@ -54,14 +54,16 @@ struct Piece {
 template <std::uint32_t Pieces>
 using Words = uint4[Pieces][most_clusters];
 
-// The words of `count` clusters, of those with a group or of all, for several pieces, whose loads are on their
-// way together: none may be looked at before the last is issued, as each takes all the way to L2 and back.
+// The words of `count` clusters, of those with a group or of all, for several pieces, whose loads are on
+// their way together: none may be looked at before the last is issued, as each takes all the way to L2 and
+// back.
 template <std::uint32_t Pieces, class B>
 PK_DEVICE void wait_for_sums(B& block, const Piece (&pieces)[Pieces], std::uint32_t count, std::uint32_t tag,
                              Words<Pieces>& word) {
     constexpr std::uint64_t step = std::uint64_t{most_rows} * B::D::hidden;
     constexpr std::uint32_t groups = B::S::groups;
-    // Of one piece a load for nothing costs less than a branch, before which the compiler would test the first.
+    // Of one piece a load for nothing costs less than a branch, before which the compiler would test the
+    // first.
     const bool more = Pieces == 1 || count > groups;
     const auto all = [&] {
         PK_UNROLL
@@ -124,11 +126,10 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
     using L = typename B::L;
     using S = typename B::S;
     constexpr std::uint32_t R = B::rows_room, width = 128;  // columns that a warp works on
-    constexpr std::uint32_t pieces = (S::slice + width - 1) / width;
+    constexpr std::uint32_t pieces = S::pieces, all_pieces = members * pieces;
     const std::uint32_t rows = block.rows(), lane = block.lane(), first = block.member() * S::slice;
-    if (send) block.expect(Exchange::hidden, rows * (D::hidden * 2 + members * 4));
+    if (send) block.expect(Exchange::hidden, rows * (D::hidden * 2 + all_pieces * 4));
     auto* residual = block.template at<float>(L::residual);
-    auto* piece_squares = block.template at<float>(L::piece_squares);
 
     const auto is_inside = [&](const detail::Piece& piece) {
         return S::slice % width == 0 || piece.begin + lane * 4 < S::slice;
@@ -151,7 +152,7 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
         const auto* row = block.setup.embedding + std::uint64_t(token) * D::hidden;
         return detail::bf16_to_float4(*reinterpret_cast<const uint2*>(row + first + piece.begin + lane * 4));
     };
-    const auto finish = [&](const detail::Piece& piece, float4 x, std::uint32_t u) {
+    const auto finish = [&](const detail::Piece& piece, float4 x) {
         if (!is_inside(piece)) x = {};
         if (is_inside(piece)) *slice_of(piece) = x;
         if (!send) return;
@@ -170,13 +171,9 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
         }
         const float squares =
             pk::warp_sum(__fmaf_rn(x.x, x.x, __fmaf_rn(x.y, x.y, __fmaf_rn(x.z, x.z, __fmul_rn(x.w, x.w)))));
-        if constexpr (pieces == 1) {
-            if (lane < members) {
-                block.send(Exchange::hidden, L::squares + (block.member() * R + piece.row) * 4,
-                           __float_as_uint(squares));
-            }
-        } else if (lane == 0) {
-            piece_squares[u] = squares;
+        if (lane < members) {
+            const std::uint32_t number = block.member() * pieces + piece.begin / width;
+            block.send(Exchange::hidden, L::squares + (number * R + piece.row) * 4, __float_as_uint(squares));
         }
     };
 
@@ -208,29 +205,22 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
         }
         PK_UNROLL
         for (std::uint32_t i = 0; i < together; ++i) {
-            if (u + i * consumer_warps < all) finish(piece[i], x[i], u + i * consumer_warps);
+            if (u + i * consumer_warps < all) finish(piece[i], x[i]);
         }
     }
     if (!send) return;
-    if constexpr (pieces > 1) {
-        block.sync();
-        if (block.thread() < rows * members) {
-            const std::uint32_t row = block.thread() / members;
-            float squares = 0;
-            for (std::uint32_t p = 0; p < pieces; ++p) squares += piece_squares[row * pieces + p];
-            block.send(Exchange::hidden, L::squares + (block.member() * R + row) * 4,
-                       __float_as_uint(squares));
-        }
-    }
     block.wait(Exchange::hidden, block.op + 1);
     // Nobody reads the sums of the products before any more.
-    if constexpr (pieces == 1) block.sync();
-    if (block.thread() < rows) {
-        const auto* squares = block.template at<const float>(L::squares);
+    block.sync();
+    _Pragma("unroll 1") for (std::uint32_t row = block.warp(); row < rows; row += consumer_warps) {
+        const auto* squares = block.template at<const float>(L::squares) + row;
         float total = 0;
-        for (std::uint32_t d = 0; d < members; ++d) total += squares[d * R + block.thread()];
-        block.template at<float>(L::scales)[block.thread()] =
-            1.0f / sqrtf(total / D::hidden + static_cast<float>(D::eps));
+        for (std::uint32_t i = lane; i < all_pieces; i += 32) total += squares[i * R];
+        total = pk::warp_sum(total);
+        if (lane == 0) {
+            block.template at<float>(L::scales)[row] =
+                1.0f / sqrtf(total / D::hidden + static_cast<float>(D::eps));
+        }
     }
 }
 

@@ -37,6 +37,7 @@ struct Control {
     std::uint64_t exchange[5];
     std::uint32_t started;  // streams that the consumers have begun, for a loader that does not run ahead
     std::uint32_t leaving;  // set when the consumers have left
+    std::uint32_t summed;   // layers whose first sums have come, where a block without a group waits for them
     std::uint32_t drawn;    // tokens drawn so far in the call, as the last block counts them
     std::uint32_t ready;    // steps of the call whose board is complete, released for the loader
     StepBoard step;
@@ -81,9 +82,10 @@ struct Layout {
     static constexpr std::uint32_t attended_bytes = aligned(S::output_cols * R * 2);
 
     static constexpr std::uint32_t control = 0;
-    static constexpr std::uint32_t patience = 1024;                               // [consumers], a byte each
-    static constexpr std::uint32_t ffn_share = patience + consumers;              // [layers] FfnShare
-    static constexpr std::uint32_t weights = ffn_share + aligned(D::layers * 4);  // [layers] LayerWeights
+    static constexpr std::uint32_t patience = 1024;               // [consumers], a byte each
+    static constexpr std::uint32_t tiles = patience + consumers;  // [streams] StoredTiles
+    static constexpr std::uint32_t weights =
+        tiles + aligned(S::streams * sizeof(StoredTiles));  // [layers] LayerWeights
     static constexpr std::uint32_t rounds = weights + aligned(D::layers * sizeof(LayerWeights));  // Round
     static constexpr std::uint32_t fresh = rounds + aligned(most_rounds(R) * sizeof(Round));
     static constexpr std::uint32_t hidden = fresh + fresh_bytes;  // activations
@@ -110,10 +112,10 @@ struct Layout {
     static constexpr std::uint32_t lanes = R == 1 ? sums : qkv;
     static constexpr std::uint32_t sums_bytes =
         aligned(sum_bytes * sum_slots) > lanes_bytes || R > 1 ? aligned(sum_bytes * sum_slots) : lanes_bytes;
-    static constexpr std::uint32_t residual = sums + sums_bytes;                    // [R][slice] f32
-    static constexpr std::uint32_t squares = residual + aligned(R * S::slice * 4);  // [members][R] f32
-    static constexpr std::uint32_t piece_squares = squares + aligned(members * R * 4);
-    static constexpr std::uint32_t scales = piece_squares + aligned(R * (S::slice / 128 + 1) * 4);  // [R] f32
+    static constexpr std::uint32_t residual = sums + sums_bytes;  // [R][slice] f32
+    static constexpr std::uint32_t squares =
+        residual + aligned(R * S::slice * 4);  // [members * pieces][R] f32
+    static constexpr std::uint32_t scales = squares + aligned(members * S::pieces * R * 4);  // [R] f32
     static constexpr std::uint32_t angles = scales + 128;                           // [R][head / 2] cos, sin
     static constexpr std::uint32_t head_norms = angles + aligned(R * D::head * 4);  // [q, k][head] bf16
     static constexpr std::uint32_t stage = head_norms + aligned(2 * D::head * 2);   // [warp][128] bf16

@@ -47,6 +47,7 @@ public:
                     if (pk::ptx::block_number() / members < S::groups) load_keys(layer);
                 }
                 if (which == Stream::logits && samplers_ == 0) break;
+                if (which == Stream::gate_up) let_sums_pass();
                 stream(which, layer);
                 if (left_) return drain();
             }
@@ -88,9 +89,8 @@ private:
     }
 
     PK_DEVICE void stream(Stream which, std::uint32_t layer) {
-        const FfnShare ffn =
-            layer < D::layers ? reinterpret_cast<const FfnShare*>(memory_ + L::ffn_share)[layer] : FfnShare{};
-        const Tiles tiles = S::tiles(which, pk::ptx::block_number(), gridDim.x, layer, ffn);
+        const Tiles tiles =
+            reinterpret_cast<const StoredTiles*>(memory_ + L::tiles)[S::stream_index(which, layer)];
         const bool of_group = which == Stream::qkv || which == Stream::output;
         if (of_group && pk::ptx::block_number() / members >= S::groups) return;
         follow();
@@ -126,6 +126,14 @@ private:
             default:
                 return op_of<D>(layer, LayerOp::qkv);  // after the last layer the logits
         }
+    }
+
+    // A block without a group has time until the others are through with attention. It asks for nothing while
+    // the sums that begin a layer are on their way, which would queue behind its weights.
+    PK_DEVICE void let_sums_pass() {
+        ++layers_;
+        if (pk::ptx::block_number() / members < S::groups) return;
+        while (!left_ && pk::ptx::load_volatile(&control_.summed) < layers_) left_ = leaving();
     }
 
     // Without pipelining: not before the consumers have begun the stream.
@@ -199,6 +207,7 @@ private:
     std::uint64_t policy_;
     const std::uint8_t* at_ = nullptr;
     std::uint32_t step_ = 0, begun_ = 0, samplers_ = 0;
+    std::uint32_t layers_ = 0;  // begun in this kernel
     std::uint32_t page_ = 0, parity_ = 0;
     std::uint32_t oldest_ = 0, oldest_parity_ = 0;  // of the pages under way
     std::uint32_t issued_ = 0, arrived_ = 0;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "mpk/cluster/gather.hpp"
-#include "mpk/cluster/product.hpp"
 #include "pk/tile/bf16.hpp"
 
 namespace mpk::cluster {
@@ -46,59 +45,66 @@ struct Candidate {
     }
 };
 
-}  // namespace detail
+// For each row 16 threads look for the best: of a batch of one too, as the sum of the exponentials must not
+// depend on the batch.
+inline constexpr std::uint32_t threads_of_row = consumers / most_rows;
 
-// `logits`: f32 [batch][padded vocab]. Every block's Best of every sampler is written, not yet released.
+// The sequence that samples from the row whose best this thread looks for; negative: none.
 template <class B>
-PK_DEVICE void stream_logits(B& block, float* logits) {
-    using D = typename B::D;
-    using L = typename B::L;
-    // For each row 16 threads look for the best: of a batch of one too, as the sum of the exponentials must
-    // not depend on the batch.
-    constexpr std::uint32_t R = B::rows_room, width = consumers / most_rows;
-    constexpr std::uint64_t stride = pk::tile::padded(D::vocab);
-    block.begin(D::layers, LayerOp::qkv);  // which is where the logits come after the last layer
-    const std::uint32_t thread = block.thread(), row = thread / width, place = thread % width;
-    const std::int32_t sampler = row < block.rows() ? block.board().sampler[row] : -1;
-    const Tiles stream = block.tiles(Stream::logits, D::layers);
-    const std::uint32_t first_token = stream.tiles.begin * tile;
-    detail::Candidate best;
-    product(block, block.address(L::hidden), stream,
-            [&](std::uint32_t first, std::uint32_t count, const auto& sums) {
-                const auto* scales = block.template at<const float>(L::scales);
-                const auto* found = block.template at<const float>(L::stage);
-                if constexpr (R == 1) {
-                    // All threads add up, then 16 of them compare.
-                    static_assert(L::sum_slots * band * tile * 4 <= consumer_warps * 256);
-                    const std::int32_t only = block.board().sampler[0];
-                    for (std::uint32_t o = thread; o < count; o += consumers) {
-                        const float logit = sums.at(0, o) * scales[0];
-                        logits[only * stride + first_token + first + o] = logit;
-                        block.template at<float>(L::stage)[o] = logit;
-                    }
-                    block.sync();
-                }
-                if (sampler < 0) return;
-                for (std::uint32_t o = place; o < count; o += width) {
-                    const std::uint32_t token = first_token + first + o;
-                    float logit = 0;
-                    if constexpr (R == 1) {
-                        logit = found[o];
-                    } else {
-                        logit = sums.at(row, o) * scales[row];
-                        logits[sampler * stride + token] = logit;
-                    }
-                    best.add(logit, token);
-                }
-            });
-    PK_UNROLL
-    for (std::uint32_t step = width / 2; step != 0; step /= 2) best.add_lane(step, block.lane());
-    if (place != 0 || sampler < 0) return;
-    Best* to = &block.setup.best[std::uint64_t(sampler) * gridDim.x + block.number()];
-    to->most = best.most;
-    to->sum = best.sum;
-    to->token = best.token;
+PK_DEVICE std::int32_t sampler_of_thread(const B& block) {
+    const std::uint32_t row = block.thread() / threads_of_row;
+    return row < block.rows() ? block.board().sampler[row] : -1;
 }
+
+// Logits of tokens [first, first + count) to global memory, f32 [batch][padded vocab]; `best` of this
+// thread's.
+template <class B, class Sums>
+PK_DEVICE void emit_logits(B& block, std::uint32_t first, std::uint32_t count, const Sums& sums,
+                           Candidate& best) {
+    using L = typename B::L;
+    constexpr std::uint64_t stride = pk::tile::padded(B::D::vocab);
+    const std::uint32_t row = block.thread() / threads_of_row, place = block.thread() % threads_of_row;
+    const auto* scales = block.template at<const float>(L::scales);
+    const auto* found = block.template at<const float>(L::stage);
+    float* logits = block.setup.logits;
+    if constexpr (B::rows_room == 1) {
+        // All threads add up, then 16 of them compare.
+        static_assert(L::sum_slots * band * tile * 4 <= consumer_warps * 256);
+        const std::int32_t only = block.board().sampler[0];
+        for (std::uint32_t o = block.thread(); o < count; o += consumers) {
+            const float logit = sums.at(0, o) * scales[0];
+            logits[only * stride + first + o] = logit;
+            block.template at<float>(L::stage)[o] = logit;
+        }
+        block.sync();
+    }
+    const std::int32_t sampler = sampler_of_thread(block);
+    if (sampler < 0) return;
+    for (std::uint32_t o = place; o < count; o += threads_of_row) {
+        float logit = 0;
+        if constexpr (B::rows_room == 1) {
+            logit = found[o];
+        } else {
+            logit = sums.at(row, o) * scales[row];
+            logits[sampler * stride + first + o] = logit;
+        }
+        best.add(logit, first + o);
+    }
+}
+
+// The block's Best of every sampler.
+template <class B>
+PK_DEVICE void put_best(const B& block, Candidate best) {
+    PK_UNROLL
+    for (std::uint32_t step = threads_of_row / 2; step != 0; step /= 2) best.add_lane(step, block.lane());
+    const std::int32_t sampler = sampler_of_thread(block);
+    if (block.thread() % threads_of_row != 0 || sampler < 0) return;
+    Best* to = &block.setup.best[std::uint64_t(sampler) * gridDim.x + block.number()];
+    pk::store_relaxed(reinterpret_cast<uint4*>(to),
+                      {__float_as_uint(best.most), __float_as_uint(best.sum), best.token, block.step + 1});
+}
+
+}  // namespace detail
 
 #endif
 

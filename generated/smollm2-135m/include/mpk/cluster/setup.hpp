@@ -8,10 +8,11 @@
 
 namespace mpk::cluster {
 
-// One block's part of the best logits of a sequence.
-struct Best {
+// One block's part of the best logits of a sequence, stored and loaded at once.
+struct alignas(16) Best {
     float most, sum;  // the largest logit and the sum of exp(logit - most)
     std::uint32_t token;
+    std::uint32_t step;  // of the call, plus 1
 };
 
 // The weights of a layer that are not on the tape.
@@ -32,8 +33,8 @@ struct Setup {
     // in whose lowest bit each word carries a tag. All ones at the start of a kernel.
     std::uint32_t* output_sums;
     std::uint32_t* down_sums;
-    Best* best;  // [batch][blocks]
     // All zero at the start of a call:
+    Best* best;            // [batch][blocks]
     std::uint32_t* done;   // [blocks] steps that a block has done, released by it
     std::uint32_t* epoch;  // steps done, released by the last block
     std::uint32_t* drawn;  // tokens that blocks have drawn for their sequence, in all steps

@@ -46,6 +46,18 @@ struct Tiles {
     PK_HOST_DEVICE std::uint64_t bytes() const { return std::uint64_t{tiles.count()} * chunks * tile_bytes; }
 };
 
+// The same in 8 bytes, as a block keeps them of all its streams.
+struct StoredTiles {
+    std::uint16_t begin, end, chunks, unused;
+    static constexpr std::uint32_t most = 65535;
+
+    PK_HOST_DEVICE static StoredTiles of(const Tiles& t) {
+        return {static_cast<std::uint16_t>(t.tiles.begin), static_cast<std::uint16_t>(t.tiles.end),
+                static_cast<std::uint16_t>(t.chunks), 0};
+    }
+    PK_HOST_DEVICE operator Tiles() const { return {{begin, end}, chunks}; }
+};
+
 // D: the generated description of the decoder.
 template <class D>
 struct Shares {
@@ -56,8 +68,16 @@ struct Shares {
     static constexpr std::uint32_t output_cols = group_heads * D::head;
     static constexpr std::uint32_t hidden_chunks = D::hidden / chunk, ffn_chunks = D::ffn / chunk;
     static constexpr std::uint32_t slice = D::hidden / members;  // columns of the residual stream of a member
+    static constexpr std::uint32_t pieces = (slice + 127) / 128;  // of it, of a warp each
     static_assert(D::hidden % (members * chunk) == 0 && D::ffn % chunk == 0 && D::vocab % tile == 0);
     static_assert(qkv_rows % tile == 0 && output_cols % chunk == 0);
+    static_assert(D::vocab / tile <= StoredTiles::most && D::ffn / 8 <= StoredTiles::most);
+
+    // All streams of a step, each layer's in their order, then the logits.
+    static constexpr std::uint32_t streams = D::layers * layer_streams + 1;
+    PK_HOST_DEVICE static std::uint32_t stream_index(Stream stream, std::uint32_t layer) {
+        return layer * layer_streams + (stream == Stream::logits ? 0 : static_cast<std::uint32_t>(stream));
+    }
 
     // Which rows of the weight (for gate_up: tiles of 8 gate rows and the 8 up rows of the same columns).
     // `block` of all blocks; `ffn` of its cluster in this layer. Clusters without a group have no qkv,

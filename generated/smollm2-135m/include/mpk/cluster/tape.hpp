@@ -71,14 +71,17 @@ __global__ void write_tape(std::uint8_t* tape, const std::uint64_t* tape_begin, 
         }
     };
 
-    // Bands; in each, chunk by chunk, the tiles row by row.
-    constexpr std::uint32_t pieces = tile_bytes / 16;  // of a tile, 8 columns each
+    // Bands; in each, chunk by chunk, the tiles, as a warp's lanes hold them.
+    constexpr std::uint32_t pieces = tile_bytes / 16;  // of a tile: 32 lanes, twice
     for (std::uint32_t first = stream.tiles.begin; first < stream.tiles.end; first += band) {
         const std::uint32_t count = stream.tiles.end - first < band ? stream.tiles.end - first : band;
         const std::uint32_t total = stream.chunks * count * pieces;
         for (std::uint32_t i = threadIdx.x; i < total; i += blockDim.x) {
             const std::uint32_t piece = i % pieces, t = i / pieces % count, c = i / (pieces * count);
-            to[i] = *reinterpret_cast<const uint4*>(source(first + t, piece / 4, c * chunk + piece % 4 * 8));
+            const std::uint32_t lane = piece % 32, row = lane / 4, column = c * chunk + lane % 4 * 8;
+            const auto low = *reinterpret_cast<const uint4*>(source(first + t, row, column));
+            const auto high = *reinterpret_cast<const uint4*>(source(first + t, row + tile / 2, column));
+            to[i] = piece < 32 ? uint4{low.x, high.x, low.y, high.y} : uint4{low.z, high.z, low.w, high.w};
         }
         to += total;
     }

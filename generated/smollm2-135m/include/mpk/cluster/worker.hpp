@@ -14,13 +14,15 @@ namespace mpk::cluster {
 
 namespace detail {
 
-// Sines and cosines of every row's position, for all layers of the step.
+// Sines and cosines of every row's position, for all layers of the step. Of one row by warps that have
+// nothing to do in the first gather.
 template <class B>
 PK_DEVICE void put_angles(B& block) {
     using D = typename B::D;
     constexpr std::uint32_t half = D::head / 2;
     auto* angles = block.template at<float2>(B::L::angles);
-    for (std::uint32_t i = block.thread(); i < block.rows() * half; i += consumers) {
+    const std::uint32_t thread = (block.thread() + consumers / 2) % consumers;
+    for (std::uint32_t i = thread; i < block.rows() * half; i += consumers) {
         float2 a = {1, 0};
         if constexpr (D::has_rope) {
             const float angle = static_cast<float>(block.board().position[i / half]) *
@@ -48,11 +50,11 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
         if (block.control().step.rows == 0) break;
         if (block.warp() == consumer_warps - 1) share_attention(block);
         put_angles(block);
-        // The streams of all layers in their order, and once more what every first and third one begins with.
+        // The streams of all layers in their order, and the logits.
         _Pragma("unroll 1") for (std::uint32_t i = 0;; ++i) {
             const std::uint32_t layer = i / layer_streams;
-            const Stream which = static_cast<Stream>(i % layer_streams);
             const bool last = layer == D::layers;
+            Stream which = static_cast<Stream>(i % layer_streams);
             if (which == Stream::qkv || which == Stream::gate_up) {
                 const bool first = which == Stream::qkv;
                 block.enter(op_of<D>(layer, first ? LayerOp::norm : LayerOp::ffn_norm));
@@ -65,15 +67,17 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
                                               : block.weights(layer).ffn_norm;
                 gather(block, source, weights, first ? block.turns - 1 : block.turns,
                        !first || last || attends);
-                if (last) break;
             }
+            if (which == Stream::qkv && !attends && block.thread() == 0) {
+                pk::ptx::store_volatile(&block.control().summed, block.turns + 1);  // only paces the loader
+            }
+            if (last) which = Stream::logits;
+            if (last && block.board().samplers == 0) break;
             if ((which == Stream::qkv || which == Stream::output) && !attends) continue;
             if (which == Stream::output) attend(block, layer);
             stream(block, which, layer);
+            if (last) break;
             if (which == Stream::down) ++block.turns;
-        }
-        if (block.board().samplers != 0) {
-            stream_logits(block, setup.logits);
         }
         finish_step<Program>(block);
         // Threads give up one by one, but leave together: the others would wait for them at a barrier.
@@ -99,12 +103,19 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
         }
         for (auto& barrier : control.exchange) pk::ptx::mbarrier_init(&barrier, 1);
         pk::ptx::mbarrier_init_fence();
-        control.started = control.leaving = control.ready = 0;
+        control.started = control.leaving = control.ready = control.summed = 0;
         control.drawn = pk::load_relaxed(setup.drawn);
     }
+    using S = Shares<D>;
+    for (std::uint32_t i = thread; i < S::streams; i += block_size) {
+        const std::uint32_t layer = i / layer_streams;
+        const bool last = layer == D::layers;
+        const FfnShare ffn = last ? FfnShare{} : setup.ffn[layer * setup.clusters + cluster];
+        const Stream which = last ? Stream::logits : static_cast<Stream>(i % layer_streams);
+        reinterpret_cast<StoredTiles*>(memory + L::tiles)[i] =
+            StoredTiles::of(S::tiles(which, blockIdx.x, gridDim.x, layer, ffn));
+    }
     for (std::uint32_t layer = thread; layer < D::layers; layer += block_size) {
-        reinterpret_cast<FfnShare*>(memory + L::ffn_share)[layer] =
-            setup.ffn[layer * setup.clusters + cluster];
         reinterpret_cast<LayerWeights*>(memory + L::weights)[layer] = setup.layers[layer];
     }
     // Rows that a batch does not fill are multiplied too: they must hold numbers.

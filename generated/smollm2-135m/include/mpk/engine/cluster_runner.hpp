@@ -152,15 +152,15 @@ public:
         sums_ = room(2 * sums_bytes_, "partial sums");
         setup_.output_sums = static_cast<std::uint32_t*>(sums_);
         setup_.down_sums = setup_.output_sums + sums_bytes_ / sizeof(std::uint32_t);
-        setup_.best = static_cast<cluster::Best*>(
-            room(std::size_t{plan.batch} * blocks * sizeof(cluster::Best), "candidates for the next token"));
         // Each of the three counters has cache lines of its own.
-        state_bytes_ = 768 + blocks * sizeof(std::uint32_t);
+        const std::size_t best = 768 + (blocks * sizeof(std::uint32_t) + 255) / 256 * 256;
+        state_bytes_ = best + std::size_t{plan.batch} * blocks * sizeof(cluster::Best);
         state_ = room(state_bytes_, "the state of the cluster worker");
         setup_.epoch = static_cast<std::uint32_t*>(state_);
         setup_.drawn = setup_.epoch + 64;
         auto* arrived = setup_.epoch + 128;
         setup_.done = setup_.epoch + 192;
+        setup_.best = reinterpret_cast<cluster::Best*>(static_cast<std::uint8_t*>(state_) + best);
 
         using Sizes = cluster::prefill::BufferSizes<D>;
         void* memory = room(Sizes::all, "reading prompts");

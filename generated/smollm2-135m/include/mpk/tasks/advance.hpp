@@ -48,30 +48,33 @@ private:
         Finish finish = Finish::running;
     };
 
-    PK_DEVICE static bool is_stop(const Sequence& sequence, std::int32_t token) {
-        bool found = false;
-        for (std::uint32_t i = 0; i < sequence.stop_count; ++i) found = found || sequence.stop[i] == token;
-        return found;
-    }
-
     PK_DEVICE static Result record(const Machine& m, std::uint32_t s, const std::int32_t* sampled) {
-        Result result;
-        if (m.step.rows_of[s] == 0) return result;
+        // All loads before the first branch: on a GPU each takes its time, and the next step waits.
         Sequence& sequence = m.sequences[s];
-        result.position = sequence.position + m.step.rows_of[s];  // of the sampled token
+        const std::uint32_t rows = m.step.rows_of[s], position = sequence.position;
+        const std::int32_t sample_row = m.step.sample_row[s], token = sampled[s];
+        const float logprob = m.step.sampled_logprob[s];
+        const std::uint32_t prompt_length = sequence.prompt_length, generated = sequence.generated;
+        const std::uint32_t most = sequence.max_new_tokens, stop_count = sequence.stop_count;
+
+        Result result;
+        if (rows == 0) return result;
+        result.position = position + rows;  // of the sampled token
         sequence.position = result.position;
-        if (m.step.sample_row[s] < 0) return result;
+        if (sample_row < 0) return result;
 
         result.scored = true;
-        result.logprob = m.step.sampled_logprob[s];
-        if (result.position < sequence.prompt_length) return result;  // a prompt token, which only was scored
+        result.logprob = logprob;
+        if (result.position < prompt_length) return result;  // a prompt token, which only was scored
 
         result.generated = true;
-        result.token = sampled[s];
-        result.count = ++sequence.generated;
-        if (is_stop(sequence, result.token)) {
+        result.token = token;
+        result.count = sequence.generated = generated + 1;
+        bool stops = false;
+        for (std::uint32_t i = 0; i < stop_count; ++i) stops = stops || sequence.stop[i] == token;
+        if (stops) {
             sequence.finish = Finish::stop_token;
-        } else if (result.count >= sequence.max_new_tokens) {
+        } else if (result.count >= most) {
             sequence.finish = Finish::length;
         }
         result.finish = sequence.finish;

@@ -41,6 +41,34 @@ PK_PTX_ADD(add_acq_rel, "acq_rel.gpu", std::uint32_t, "u32", "r")
 #undef PK_PTX_STORE
 #undef PK_PTX_ADD
 
+// 16 bytes, 16-byte aligned, that are loaded and stored at once.
+__device__ __forceinline__ uint4 load_relaxed(const uint4* p) {
+    std::uint64_t low, high;
+    asm volatile(
+        "{\n"
+        ".reg .b128 v;\n"
+        "ld.relaxed.gpu.global.b128 v, [%2];\n"
+        "mov.b128 {%0, %1}, v;\n"
+        "}"
+        : "=l"(low), "=l"(high)
+        : "l"(p)
+        : "memory");
+    return {static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32),
+            static_cast<std::uint32_t>(high), static_cast<std::uint32_t>(high >> 32)};
+}
+__device__ __forceinline__ void store_relaxed(uint4* p, uint4 v) {
+    asm volatile(
+        "{\n"
+        ".reg .b128 v;\n"
+        "mov.b128 v, {%1, %2};\n"
+        "st.relaxed.gpu.global.b128 [%0], v;\n"
+        "}"
+        :
+        : "l"(p), "l"(v.x | static_cast<std::uint64_t>(v.y) << 32),
+          "l"(v.z | static_cast<std::uint64_t>(v.w) << 32)
+        : "memory");
+}
+
 // *p = desired if it was expected; what it was.
 __device__ __forceinline__ std::uint32_t compare_exchange_relaxed(std::uint32_t* p, std::uint32_t expected,
                                                                   std::uint32_t desired) {

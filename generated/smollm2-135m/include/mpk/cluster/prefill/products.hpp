@@ -32,10 +32,12 @@ template <class T>
 PK_DEVICE void read_weights(Weights<T>& weights, std::uint32_t at) {
     PK_UNROLL
     for (std::uint32_t c = 0; c < T::batch; ++c) {
-        const uint4 a = pk::ptx::load_shared(at + c * (T::tiles * tile_bytes));
-        const uint4 b = pk::ptx::load_shared(at + c * (T::tiles * tile_bytes) + 512);
-        weights[c][0][0] = a.x, weights[c][0][1] = b.x, weights[c][0][2] = a.y, weights[c][0][3] = b.y;
-        weights[c][1][0] = a.z, weights[c][1][1] = b.z, weights[c][1][2] = a.w, weights[c][1][3] = b.w;
+        PK_UNROLL
+        for (std::uint32_t half = 0; half < 2; ++half) {
+            const uint4 v = pk::ptx::load_shared(at + c * (T::tiles * tile_bytes) + half * 512);
+            weights[c][half][0] = v.x, weights[c][half][1] = v.y;
+            weights[c][half][2] = v.z, weights[c][half][3] = v.w;
+        }
     }
 }
 
