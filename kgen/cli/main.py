@@ -26,7 +26,7 @@ from kgen.cli import (
     trace,
 )
 from kgen.cli.failures import describe
-from kgen.cli.output import ExitCode, data, discard_output, prepare_streams, say
+from kgen.cli.output import ExitCode, data, discard, prepare_streams, say
 
 app = typer.Typer(
     name="kgen",
@@ -87,7 +87,7 @@ def main() -> None:
         raise
     except BrokenPipeError:
         # Whoever read the output has what they wanted.
-        discard_output()
+        discard(sys.stdout)
         sys.exit(1)
     except Exception as error:
         described = describe(error)
@@ -95,6 +95,6 @@ def main() -> None:
             raise
         code, sentence = described
         if isinstance(error, OSError):
-            discard_output()  # what could not be written must not be tried again at the end
+            discard(sys.stdout)  # what could not be written must not be tried again at the end
         say(sentence)
         sys.exit(code)

@@ -7,9 +7,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -44,15 +44,17 @@ def prepare_streams() -> None:
             sys.stdout.reconfigure(encoding="utf-8")  # files are the same bytes in every locale
 
 
-def discard_output() -> None:
+def discard(stream: TextIO) -> None:
     """Send what is still buffered, and all that follows, nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def say(message: str) -> None:
     """A line for the user."""
-    with suppress(OSError):  # nobody can be told
-        print(message, file=sys.stderr)
+    try:
+        print(message, file=sys.stderr, flush=True)
+    except OSError:  # nobody can be told; what is buffered must not be tried again at the end
+        discard(sys.stderr)
 
 
 def counted(number: int, noun: str) -> str:

@@ -263,11 +263,14 @@ def test_an_output_that_cannot_be_written(command: str) -> None:
         assert shell(f"{KGEN} {command} {closed}").returncode == 0
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])  # with a buffer, the interpreter tries again at its end
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
-def test_a_message_that_cannot_be_written(redirection: str) -> None:
-    done = shell(f"{KGEN} check nosuchspec {redirection}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert shell(f"{KGEN} check tiny {redirection}").returncode == 0
+def test_a_message_that_cannot_be_written(redirection: str, unbuffered: str) -> None:
+    command = f"PYTHONUNBUFFERED={unbuffered} {KGEN}"
+    for wrong in ("check nosuchspec", "check --nosuchoption", "nosuchcommand"):
+        done = shell(f"{command} {wrong} {redirection}")
+        assert (done.returncode, done.stdout) == (2, "")
+    assert shell(f"{command} check tiny {redirection}").returncode == 0
 
 
 def test_output_is_the_same_in_every_locale(tmp_path: Path) -> None:
