@@ -132,6 +132,34 @@ def test_harness(results: dict[str, Future[subprocess.CompletedProcess[str]]], j
     assert "skipped" not in done.stdout
 
 
+def test_clusters_without_a_part_of_the_ffn(tmp_path: Path) -> None:
+    path = shipped_spec("tiny-decoder")
+    assert path is not None
+    spec = tmp_path / "small.yaml"
+    spec.write_text(path.read_text().replace("ffn: 1024", "ffn: 256"))  # 8 chunks
+    folder = tmp_path / NAME
+    write_tree(render_project(compile_graph(build_graph(load_spec(spec)))), folder)
+    library = emulate.build(folder, tmp_path / "out")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "test_batching.py::test_small_cache",
+            "test_reference.py::test_greedy_tokens_and_logits[17]",
+        ],
+        cwd=folder / "tests",
+        env=emulate.environment(library, NAME, 9, 11),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_what_never_comes_is_reported(project: Path, tmp_path: Path) -> None:
     script = Path(__file__).parents[1] / "gpu" / "lost.py"
     copy = tmp_path / NAME
