@@ -14,7 +14,6 @@ import pytest
 
 from kgen.frontend.build import build_graph
 from kgen.passes.pipeline import compile_graph
-from kgen.paths import shipped_spec
 from kgen.render.project import render_project
 from kgen.render.writer import write_tree
 from kgen.spec.load import load_spec
@@ -23,6 +22,7 @@ from . import emulate
 
 pytestmark = pytest.mark.slow
 NAME = "tiny_decoder"
+SPEC = Path(__file__).parents[2] / "specs" / "models" / "tiny-decoder.yaml"
 CLUSTERS = 9  # one more than there are KV heads: it has no attention
 
 
@@ -76,12 +76,14 @@ JOBS = {
 }
 
 
+def write_project(spec: Path, folder: Path) -> None:
+    write_tree(render_project(compile_graph(build_graph(load_spec(spec)))), folder)
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = shipped_spec("tiny-decoder")
-    assert path is not None
     folder = tmp_path_factory.mktemp("emulator") / NAME
-    write_tree(render_project(compile_graph(build_graph(load_spec(path)))), folder)
+    write_project(SPEC, folder)
     shutil.copy(emulate.HERE / "harness_mixed.py", folder / "tests" / MIXED)
     return folder
 
@@ -133,12 +135,11 @@ def test_harness(results: dict[str, Future[subprocess.CompletedProcess[str]]], j
 
 
 def test_clusters_without_a_part_of_the_ffn(tmp_path: Path) -> None:
-    path = shipped_spec("tiny-decoder")
-    assert path is not None
-    spec = tmp_path / "small.yaml"
-    spec.write_text(path.read_text().replace("ffn: 1024", "ffn: 256"))  # 8 chunks
-    folder = tmp_path / NAME
-    write_tree(render_project(compile_graph(build_graph(load_spec(spec)))), folder)
+    text = SPEC.read_text()
+    assert "ffn: 1024" in text
+    spec, folder = tmp_path / "small.yaml", tmp_path / NAME
+    spec.write_text(text.replace("ffn: 1024", "ffn: 256"))  # 8 chunks for 11 clusters
+    write_project(spec, folder)
     library = emulate.build(folder, tmp_path / "out")
     done = subprocess.run(
         [

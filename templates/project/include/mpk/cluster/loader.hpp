@@ -187,7 +187,7 @@ private:
         }
     }
 
-    // Shared memory must outlive the copies under way.
+    // Shared memory must outlive the copies under way. No bound: each has been asked for, and ends by itself.
     PK_DEVICE void drain() {
         for (; arrived_ != issued_; ++arrived_) {
             while (!pk::ptx::mbarrier_try_wait(&control_.full[oldest_], oldest_parity_)) {

@@ -120,7 +120,7 @@ public:
         return true;
     }
 
-    // Shared memory must outlive the copies under way.
+    // Shared memory must outlive the copies under way. No bound: each has been asked for, and ends by itself.
     PK_DEVICE void leave() {
         patience_.report();
         const std::uint32_t pending = issued_ < stages ? issued_ : stages;
