@@ -15,8 +15,9 @@ _ROOM = 232448 - 1024  # of a block on sm_90
 _MOST_PAGES = 8
 _WARPS = 8
 _SUM_STRIDE = 68
+_DRAW = 16640  # bytes for drawing a token
 _POINTERS = 32  # bytes of a layer's pointers
-_ROUND = 12  # bytes of a round of attention
+_STRETCH = 16  # bytes of a stretch of attention
 
 
 class Sizes(Protocol):
@@ -53,13 +54,16 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
     one = rows == 1
 
     spans = _aligned(MEMBERS * partial)
-    attention = _aligned(rows * group * sizes.head * 2) + spans * (1 if one else 2)
+    attention = _aligned(rows * group * sizes.head * 2) + spans
     hidden = _aligned(sizes.hidden * rows * 2)
     ffn_chunks, rest = divmod(sizes.ffn // 32, sizes.kv_heads)
     ffn_chunks = ffn_chunks + 2 if rest else max(ffn_chunks, sizes.ffn // 32 // (sizes.kv_heads + 1) + 2)
 
     total = 1024 + 32 * _WARPS + _aligned((layers * 4 + 1) * 8) + _aligned(layers * _POINTERS)
-    total += _aligned(rows * MEMBERS * _ROUND) + _aligned(rows * 4 * sizes.head)  # the step's keys and values
+    total += _aligned((1 if one else rows * 2) * _WARPS * _STRETCH) + _aligned(
+        rows * 4 * sizes.head
+    )  # the step's keys and values
+    least = total + _DRAW
     total += hidden + attention if one else max(hidden, attention)
     lanes = _WARPS if one else min(max(rows * qkv * 4 // partial, 16), 32)
     lanes_bytes, sums = (
@@ -71,10 +75,12 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
         _aligned(ffn_chunks * 64 * rows),
     )
     total += max(sums, lanes_bytes) if one else sums
-    total += _aligned(rows * columns * 4) + _aligned(MEMBERS * -(-columns // 128) * rows * 4)
+    pieces = -(-columns // 128)
+    total += (pieces if one else -(-rows * pieces // sizes.kv_heads)) * 512  # of the residual stream
+    total += _aligned(MEMBERS * pieces * rows * 4)
     total += 128  # the scales
     total += _aligned(rows * sizes.head * 4) + _aligned(4 * sizes.head) + _WARPS * 256
-    return -(-total // 1024) * 1024
+    return -(-max(total, least) // 1024) * 1024
 
 
 def _aligned(size: int) -> int:

@@ -54,6 +54,15 @@ LOSSES = (
         40,
     ),
     Loss(
+        "a piece of the residual stream",
+        "gather.hpp",
+        "        pk::ptx::store_relaxed_words(shared + ",
+        "        if (!({at})) pk::ptx::store_relaxed_words(shared + ",
+        9,
+        64,
+        batches=(3,),  # of a batch of one each block adds up its own
+    ),
+    Loss(
         "a store to a member of the cluster",
         "streams.hpp",
         "                block.send(e, at, value);",

@@ -19,36 +19,23 @@ using mpk::cluster::Part;
 using mpk::cluster::Spans;
 
 inline void check_spans(Suite& suite) {
-    bool covered = true, rounds = true;
+    bool covered = true, lanes = true;
     for (std::uint32_t position = 0; position <= 5000; ++position) {
         const Spans spans(position);
         const std::uint32_t units = position / 16 + 1;
         covered = covered && spans.count >= 1 && spans.count <= 8 && spans.units == units;
         std::uint32_t next = 0;
         for (std::uint32_t s = 0; s < spans.count; ++s) {
-            const Part one = {s * spans.length, std::min((s + 1) * spans.length, units)};
-            covered = covered && one.begin == next && one.end > one.begin;
+            const Part one = spans.of(s);
+            covered = covered && one.begin == next && one.end > one.begin && one.count() <= spans.length;
             next = one.end;
+            const std::uint32_t lane = Spans::lane_of(one.count());
+            lanes = lanes && lane >= 1 && lane * 8 >= one.count() && (lane - 1) * 8 < one.count();
         }
         covered = covered && next == units;
-        // A round has whole spans, no more units than warps unless it is one span, and never looks past
-        // `end`.
-        rounds = rounds && spans.round() >= 1 &&
-                 (spans.round() == 1 || spans.round() * spans.length <= consumer_warps);
-        for (std::uint32_t begin = 0; begin < spans.count; ++begin) {
-            for (std::uint32_t end = begin + 1; end <= spans.count; ++end) {
-                std::uint32_t reached = begin * spans.length;
-                for (std::uint32_t span = begin; span < end; span += spans.round()) {
-                    const Part range = spans.of(span, end);
-                    rounds = rounds && range.begin == reached && range.end > range.begin;
-                    reached = range.end;
-                }
-                rounds = rounds && reached == std::min(end * spans.length, units);
-            }
-        }
     }
     suite.check("spans are all units of a row, in order, at most one a member", covered);
-    suite.check("rounds go through the spans of a member, and mix only what has a warp each", rounds);
+    suite.check("a span's lanes are one a warp, of as few units as that takes", lanes);
 }
 
 template <bool ByLength>
@@ -100,16 +87,17 @@ void check_deal(Suite& suite, const std::string& name) {
     if (ByLength) suite.check(name + ": members have equal parts but for a span", even);
 }
 
-// Goes through a member's rounds as the consumers do, and counts the units of every span.
+// Goes through a member's stretches as the consumers do.
 template <std::uint32_t Slots>
-void check_rounds(Suite& suite) {
+void check_stretches(Suite& suite) {
     using mpk::cluster::RowShare;
+    using mpk::cluster::Stretch;
     std::mt19937 random(11);
-    bool once = true, apart = true, alone = true, rotated = true, fits = true;
+    bool once = true, apart = true, lanes = true, found = true, fits = true, folds = true, even = true;
+    int cut = 0, grouped = 0;
     for (int trial = 0; trial < 20000; ++trial) {
-        const std::uint32_t rows = 1 + random() % 16, longest = trial % 3 == 0   ? 5000
-                                                                : trial % 3 == 1 ? 1200
-                                                                                 : 100;
+        const std::uint32_t rows = Slots == 8 ? 1 : 1 + random() % 16;
+        const std::uint32_t longest = trial % 3 == 0 ? 5000 : trial % 3 == 1 ? 1200 : 100;
         std::vector<std::uint32_t> position(rows);
         for (std::uint32_t& p : position) p = random() % (longest + 1);
         const std::uint32_t member = random() % 8;
@@ -124,49 +112,73 @@ void check_rounds(Suite& suite) {
         }
         std::vector<std::uint32_t> next(rows);  // unit that comes next
         for (std::uint32_t r = 0; r < rows; ++r) next[r] = share[r].begin * Spans(position[r]).length;
-        mpk::cluster::Round rounds[mpk::cluster::most_rounds(16)];
+        Stretch list[mpk::cluster::most_stretches(16)];
         const std::uint32_t count =
-            mpk::cluster::list_rounds(share.data(), position.data(), rows, Slots, rounds);
-        fits = fits && count <= mpk::cluster::most_rounds(rows);
+            mpk::cluster::list_stretches(share.data(), position.data(), rows, Slots, list);
+        fits = fits && count <= mpk::cluster::most_stretches(rows);
         std::vector<bool> taken;
-        std::vector<std::uint32_t> of_group;
-        bool split = false;
+        bool some_cut = false;
+        std::uint32_t group = 0, units = 0, steps = 0;
         for (std::uint32_t i = 0; i < count; ++i) {
-            const mpk::cluster::Round& round = rounds[i];
-            const Spans spans(position[round.row]);
-            const RowShare mine = share[round.row];
-            if (round.opens) {
+            const Stretch& one = list[i];
+            const Spans spans(position[one.row]);
+            const Part span = spans.of(one.span);
+            const RowShare mine = share[one.row];
+            if (one.opens) {
                 taken.assign(Slots, false);
-                of_group.clear();
-                split = false;
+                group = i;
+                ++grouped;
             }
-            once = once && round.begin == next[round.row] && round.begin == round.span * spans.length;
-            once = once && round.end == spans.of(round.span, mine.end).end;
-            next[round.row] = round.end;
-            for (std::uint32_t l = round.lane; l < round.lane + round.lanes(); ++l) {
-                apart = apart && l < taken.size() && !taken[l];
-                if (l < taken.size()) taken[l] = true;
-            }
-            const std::uint32_t of_span = std::min(spans.length, consumer_warps);
-            // Where the first span of the round lies, as who finishes the row works it out.
-            rotated = rotated &&
-                      (round.split || round.lane == round.first_lane + (round.span - mine.begin) * of_span);
-            once = once && round.last == (round.end == std::min(mine.end * spans.length, spans.units));
-            of_group.push_back(round.row);
-            split = split || round.split;
-            alone = alone && (!split || of_group.front() == of_group.back());
+            // In order, and no further than its span, which it is if it is whole.
+            once = once && one.begin == next[one.row] && one.count >= 1;
+            once = once && one.begin >= span.begin && one.begin + one.count <= span.end;
+            once = once && (!one.whole || one.count == span.count());
+            next[one.row] = one.begin + one.count;
+            // What has several lanes or is a part of several is told how many units they have.
+            lanes = lanes && one.lane == Spans::lane_of(span.count());
+            lanes = lanes &&
+                    (one.whole || ((one.begin - span.begin) % one.lane == 0 &&
+                                   one.count == std::min<std::uint32_t>(one.lane, span.end - one.begin)));
+            apart = apart && one.slot < taken.size() && !taken[one.slot];
+            if (one.slot < taken.size()) taken[one.slot] = true;
+            // Where a span begins, as who finishes the row works it out.
+            const std::uint32_t lane = Spans::lane_of(spans.length);
+            const std::uint32_t slots = one.whole ? 1 : (spans.length + lane - 1) / lane;
+            found = found && one.slot == one.first_slot + (one.span - mine.begin) * slots +
+                                             (one.begin - span.begin) / (one.whole ? span.count() : one.lane);
+            once = once && one.last == (next[one.row] == std::min(mine.end * spans.length, spans.units));
+            folds = folds && (one.whole || list[group].folds);
+            some_cut = some_cut || !one.whole;
+            cut += !one.whole;
+            units += one.count;
         }
         for (std::uint32_t r = 0; r < rows; ++r) {
             const Spans spans(position[r]);
             once = once && next[r] == std::min(share[r].end * spans.length, std::max(spans.units, next[r]));
         }
+        for (std::uint32_t first = 0, end; first < count; first = end) {
+            end = first + list[first].together;
+            fits = fits && end > first && end - first <= consumer_warps;
+            for (std::uint32_t i = first + 1; i < end; ++i) fits = fits && !list[i].opens;
+            fits = fits && (end == count || list[end].opens || end - first == consumer_warps);
+            std::uint32_t longest = 0;
+            for (std::uint32_t i = first; i < end; ++i)
+                longest = std::max<std::uint32_t>(longest, list[i].count);
+            fits = fits && end <= count && list[first].steps == longest;
+            steps += longest;
+        }
+        // Of three equal spans or more a warp takes one each; two or one are cut.
+        if (rows == 1) even = even && steps <= (units + 7) / 8 * (some_cut ? 1 : 8);
     }
-    const std::string slots = std::to_string(Slots) + " lanes";
-    suite.check("rounds with " + slots + " take every unit of a member once, in order", once);
-    suite.check("rounds with " + slots + " of a group lie apart", apart);
-    suite.check("rounds with " + slots + ": no more than there is room for", fits);
-    suite.check("rounds with " + slots + ": spans lie where they are looked for", rotated);
-    suite.check("rounds with " + slots + ": a row of several groups is alone in them", alone);
+    const std::string slots = std::to_string(Slots) + " slots";
+    suite.check("stretches with " + slots + " take every unit of a member once, in order", once);
+    suite.check("stretches with " + slots + " of a group lie apart", apart);
+    suite.check("stretches with " + slots + " end where lanes do", lanes);
+    suite.check("stretches with " + slots + ": no more than there is room for", fits);
+    suite.check("stretches with " + slots + ": spans lie where they are looked for", found);
+    suite.check("stretches with " + slots + ": a group says that lanes are to be folded", folds);
+    suite.check("stretches with " + slots + ": some are cut", cut > 100 && grouped > 100);
+    suite.check("stretches with " + slots + ": all warps work on a row alone", even);
 }
 
 }  // namespace detail
@@ -175,9 +187,9 @@ inline void cluster_keys_cases(Suite& suite) {
     detail::check_spans(suite);
     detail::check_deal<true>(suite, "dealt by length");
     detail::check_deal<false>(suite, "dealt by row");
-    detail::check_rounds<8>(suite);
-    detail::check_rounds<16>(suite);
-    detail::check_rounds<32>(suite);
+    detail::check_stretches<8>(suite);
+    detail::check_stretches<16>(suite);
+    detail::check_stretches<32>(suite);
 }
 
 }  // namespace testing

@@ -40,6 +40,7 @@ void check_layout(Suite& suite) {
     using mpk::cluster::consumer_warps;
     constexpr std::uint32_t page_bytes = L::page_bytes;
     constexpr std::uint32_t members = 8, group_heads = D::heads / D::kv_heads, slice = D::hidden / members;
+    constexpr std::uint32_t pieces = (slice + 127) / 128;
     // One partial result: channels, maximum, sum and a gap for each head.
     constexpr std::uint32_t partial = group_heads * (D::head + 4) * 4;
     const Region hidden = {"hidden", L::hidden, D::hidden * R * 2};
@@ -53,9 +54,9 @@ void check_layout(Suite& suite) {
         {"patience", L::patience, consumer_warps * 32},
         {"tiles", L::tiles, (D::layers * 4 + 1) * 8},
         {"weights", L::weights, D::layers * 32},
-        {"rounds", L::rounds, R * members * 12},
-        {"residual", L::residual, R * slice * 4},
-        {"squares", L::squares, members * ((slice + 127) / 128) * R * 4},
+        {"stretches", L::stretches, (R == 1 ? 8 : R * 16) * 16},
+        {"residual", L::residual, (R == 1 ? pieces : (R * pieces + D::kv_heads - 1) / D::kv_heads) * 512},
+        {"squares", L::squares, members * pieces * R * 4},
         {"scales", L::scales, R * 4},
         {"angles", L::angles, R * D::head / 2 * 8},
         {"head_norms", L::head_norms, 2 * D::head * 2},
@@ -75,7 +76,7 @@ void check_layout(Suite& suite) {
         attended,
     };
     // Of a batch of one, the next activations may come while a member still folds; all get all spans.
-    attention.push_back(R == 1 ? hidden : Region{"own_partials", L::own_partials, members * partial});
+    if (R == 1) attention.push_back(hidden);
     together("QKV", {hidden, qkv, sums});
     // A member without spans may still write its keys when the others send the next activations.
     together("the end of attention", {hidden, {"fresh", L::fresh, R * 2 * D::head * 2}, qkv, attended});

@@ -38,9 +38,7 @@ public:
     const Setup& setup;
     Patience patience;
     TimelineTrack track;
-    std::uint32_t step = 0;   // of the call
-    std::uint32_t op = 0;     // what a wait that runs out is for
-    std::uint32_t turns = 0;  // layers done in this kernel
+    std::uint32_t op = 0;  // what a wait that runs out is for
 
     PK_DEVICE Block(const Machine& machine, const Setup& l, unsigned char* memory)
         : m(machine),
@@ -50,6 +48,7 @@ public:
           memory_(memory),
           base_(pk::ptx::shared_address(memory)) {
         refresh();
+        step_ = control().number;
         *at<Patience::State>(L::patience + thread()) = Patience::State::waits;
         entered_ = track.now();
     }
@@ -66,6 +65,29 @@ public:
     PK_DEVICE std::uint32_t member() const { return number() % members; }
     PK_DEVICE std::uint32_t cluster() const { return number() / members; }
     PK_DEVICE bool attends() const { return cluster() < S::groups; }
+
+    // The step, of the call.
+    PK_DEVICE std::uint32_t step() const {
+        if constexpr (R == 1) return step_;
+        return control().number;
+    }
+    // The layer, counted over all steps of this kernel.
+    PK_DEVICE std::uint32_t turn(std::uint32_t layer) const {
+        if constexpr (R == 1) return turns_ + layer;
+        return control().turns + layer;
+    }
+    // After a barrier of all consumers. The first warp, who looks for the next step, sees it; all do after
+    // the barrier that follows.
+    PK_DEVICE void next_step() {
+        ++step_;
+        turns_ += D::layers;
+        if (R == 1 || warp() != 0) return;
+        if (lane() == 0) {
+            ++control().number;
+            control().turns += D::layers;
+        }
+        __syncwarp();
+    }
 
     template <class T>
     PK_DEVICE T* at(std::uint32_t offset) const {
@@ -99,9 +121,9 @@ public:
         std::uint64_t* full = &control().full[page_];
         const TimelineTrack::Time begin = track.now();
         if (!pk::ptx::mbarrier_try_wait(full, parity_)) {
-            patience.until([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step);
+            patience.until([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step());
         }
-        if constexpr (PK_TIMELINE != 0) track.record(Activity::wait_page, begin, setup.op_tasks[op], step);
+        if constexpr (PK_TIMELINE != 0) track.record(Activity::wait_page, begin, setup.op_tasks[op], step());
         return base_ + L::ring + page_ * L::page_bytes;
     }
 
@@ -124,7 +146,7 @@ public:
     // What was done since `enter`, for the timeline.
     PK_DEVICE void record_task() {
         if constexpr (PK_TIMELINE != 0) {
-            track.record(Activity::task, entered_, setup.op_tasks[op], step);
+            track.record(Activity::task, entered_, setup.op_tasks[op], step());
             entered_ = track.now();
         }
     }
@@ -179,7 +201,7 @@ public:
         const std::uint32_t barrier = base_ + barrier_offset(e);
         const TimelineTrack::Time begin = track.now();
         const bool came = patience.until([&] { return pk::ptx::mbarrier_try_wait_cluster(barrier, parity); },
-                                         waiting, step);
+                                         waiting, step());
         record_wait(begin, waiting);
         exchange_parity_ ^= 1u << bit;
         if (!came) exchange_parity_ |= lost;
@@ -189,7 +211,7 @@ public:
     PK_DEVICE void record_wait(TimelineTrack::Time begin, std::uint32_t waiting) {
         if constexpr (PK_TIMELINE != 0) {
             const std::uint32_t task = setup.op_tasks[waiting];
-            track.record(Activity::wait_event, begin, task, step, m.tasks[task].wait);
+            track.record(Activity::wait_event, begin, task, step(), m.tasks[task].wait);
         }
     }
 
@@ -201,6 +223,8 @@ private:
     std::uint32_t thread_;
     std::uint32_t page_ = 0, parity_ = 0, exchange_parity_ = 0;
     std::uint32_t begun_ = 0;  // streams
+    // Of a batch of one; with several rows registers are short, and both are in shared memory.
+    std::uint32_t step_ = 0, turns_ = 0;
     TimelineTrack::Time entered_ = {};
 };
 

@@ -94,9 +94,9 @@ PK_DEVICE void share_attention(B& block) {
     }
     __syncwarp();
     if (lane == 0) {
-        board.rounds = list_rounds(board.share, board.position, board.rows, L::lane_slots,
-                                   block.template at<Round>(L::rounds));
-        pk::ptx::store_release_shared(&block.control().ready, block.step + 1);
+        board.stretches = list_stretches(board.share, board.position, board.rows, L::lane_slots,
+                                         block.template at<Stretch>(L::stretches));
+        pk::ptx::store_release_shared(&block.control().ready, block.step() + 1);
     }
 }
 
@@ -132,10 +132,10 @@ PK_DEVICE void wait_for_blocks(B& block, Load load, Found found) {
         }
         bool reached = found();
         PK_UNROLL
-        for (std::uint32_t i = 0; i < most; ++i) reached = reached && done[i] == block.step + 1;
+        for (std::uint32_t i = 0; i < most; ++i) reached = reached && done[i] == block.step() + 1;
         return reached;
     };
-    block.patience.until(all, block.op, block.step);
+    block.patience.until(all, block.op, block.step());
     // Each lane acquires what it has polled; the warp barrier hands it to the other lanes.
     pk::ptx::fence_acq_rel();
     __syncwarp();
@@ -167,7 +167,7 @@ PK_DEVICE void choose_best(B& block, std::uint32_t row) {
         [&] {
             bool found = true;
             PK_UNROLL
-            for (std::uint32_t i = 0; i < most; ++i) found = found && parts[i].w == block.step + 1;
+            for (std::uint32_t i = 0; i < most; ++i) found = found && parts[i].w == block.step() + 1;
             return found;
         });
     Candidate best;
@@ -198,7 +198,7 @@ PK_DEVICE void finish_step(B& block) {
     const Machine& m = block.m;
     block.enter(D::sample_op);
     block.sync();  // what all threads wrote comes before the release
-    if (block.thread() == 0) pk::store_release(&block.setup.done[block.number()], block.step + 1);
+    if (block.thread() == 0) pk::store_release(&block.setup.done[block.number()], block.step() + 1);
     const bool leads = block.number() == gridDim.x - 1;
     if (block.number() >= most_rows && !leads) {
         block.enter(0);
@@ -211,7 +211,7 @@ PK_DEVICE void finish_step(B& block) {
         if (block.warp() == 0) detail::wait_for_blocks(block);
         block.sync();
         // Nothing of the layers is in use any more, and peers send nothing before the next step.
-        static_assert(Program::Sample::scratch_bytes <= B::L::ring - B::L::hidden);
+        static_assert(Program::Sample::scratch_bytes <= B::L::draw_bytes);
         void* operands[max_operands] = {block.setup.logits, block.setup.sampled};
         detail::run_alone<typename Program::Sample>(m, operands, block.number(),
                                                     block.template at<void>(B::L::hidden));
@@ -230,7 +230,7 @@ PK_DEVICE void finish_step(B& block) {
         const std::uint32_t drawn = block.control().drawn + __popc(block.board().drawing);
         if (block.board().drawing != 0 && block.warp() == 0) {
             block.patience.until([&] { return pk::load_acquire(block.setup.drawn) == drawn; }, block.op,
-                                 block.step);
+                                 block.step());
         }
         // After a wait that ran out there is no token to hand out: everyone leaves.
         const bool lost = block.any(block.patience.gone() || failed(m));
@@ -240,7 +240,7 @@ PK_DEVICE void finish_step(B& block) {
             void* operands[max_operands] = {block.setup.sampled, block.setup.tokens};
             detail::run_alone<typename Program::Advance>(m, operands, 0, nullptr, [&] {
                 block.sync();
-                if (block.thread() == 0) pk::store_release(block.setup.epoch, block.step + 1);
+                if (block.thread() == 0) pk::store_release(block.setup.epoch, block.step() + 1);
             });
         }
     }

@@ -9,7 +9,7 @@
 namespace mpk::cluster {
 
 inline constexpr std::uint32_t consumers = consumer_warps * 32;
-inline constexpr std::uint32_t block_size = consumers + 128;  // and a warpgroup of which one thread loads
+inline constexpr std::uint32_t block_size = consumers + 128;  // and a warpgroup of which one warp loads
 inline constexpr std::uint32_t most_pages = 8;
 inline constexpr std::uint32_t most_rows = 16;
 
@@ -25,7 +25,7 @@ struct StepBoard {
     std::uint32_t sequence[most_rows], position[most_rows];
     std::uint32_t page[most_rows];   // of the cache, for the row's own key and value
     RowShare share[most_rows];       // what this block's member has of the row's attention
-    std::uint32_t rounds;            // how many of them are in Layout::rounds
+    std::uint32_t stretches;         // how many of them are in Layout::stretches
     std::uint32_t first[most_rows];  // position of the first row of the same sequence
     std::int32_t token[most_rows];
     std::int32_t sampler[most_rows];  // sequence that samples from the row, -1 for none
@@ -35,6 +35,8 @@ struct StepBoard {
 struct Control {
     std::uint64_t full[most_pages], empty[most_pages];
     std::uint64_t exchange[5];
+    std::uint32_t number;   // of the step in the call
+    std::uint32_t turns;    // layers of all steps before in this kernel
     std::uint32_t started;  // streams that the consumers have begun, for a loader that does not run ahead
     std::uint32_t leaving;  // set when the consumers have left
     std::uint32_t summed;   // layers whose first sums have come, where a block without a group waits for them
@@ -75,7 +77,7 @@ struct Layout {
     static constexpr std::uint32_t query_bytes = aligned(R * row_query_bytes);      // swizzled
     static constexpr std::uint32_t fresh_bytes = aligned(R * 2 * D::head * 2);      // [R][k, v][head] bf16
     static constexpr std::uint32_t spans_bytes = aligned(members * partial_bytes);
-    static constexpr std::uint32_t attention_bytes = query_bytes + spans_bytes * (R == 1 ? 1 : 2);
+    static constexpr std::uint32_t attention_bytes = query_bytes + spans_bytes;
     static constexpr std::uint32_t hidden_bytes = aligned(D::hidden * R * 2);
     static constexpr std::uint32_t qkv_bytes = aligned(R * S::qkv_rows * 4),
                                    ffn_bytes = aligned(S::most_ffn_chunks() * chunk * R * 2);
@@ -86,12 +88,12 @@ struct Layout {
     static constexpr std::uint32_t tiles = patience + consumers;  // [streams] StoredTiles
     static constexpr std::uint32_t weights =
         tiles + aligned(S::streams * sizeof(StoredTiles));  // [layers] LayerWeights
-    static constexpr std::uint32_t rounds = weights + aligned(D::layers * sizeof(LayerWeights));  // Round
-    static constexpr std::uint32_t fresh = rounds + aligned(most_rounds(R) * sizeof(Round));
+    static constexpr std::uint32_t stretches =
+        weights + aligned(D::layers * sizeof(LayerWeights));  // Stretch
+    static constexpr std::uint32_t fresh = stretches + aligned(most_stretches(R) * sizeof(Stretch));
     static constexpr std::uint32_t hidden = fresh + fresh_bytes;  // activations
     static constexpr std::uint32_t query = R == 1 ? hidden + hidden_bytes : hidden;
     static constexpr std::uint32_t partials = query + query_bytes;  // spans of this member's rows
-    static constexpr std::uint32_t own_partials = partials + (R == 1 ? 0 : spans_bytes);
     static constexpr std::uint32_t attention_end = query + attention_bytes;
     // The group's queries, keys and values [R][qkv_rows] f32 and its result, activations; and where the
     // former are dead, the lanes of attention, and later the FFN's activations. Of a batch of one the lanes
@@ -112,14 +114,21 @@ struct Layout {
     static constexpr std::uint32_t lanes = R == 1 ? sums : qkv;
     static constexpr std::uint32_t sums_bytes =
         aligned(sum_bytes * sum_slots) > lanes_bytes || R > 1 ? aligned(sum_bytes * sum_slots) : lanes_bytes;
-    static constexpr std::uint32_t residual = sums + sums_bytes;  // [R][slice] f32
-    static constexpr std::uint32_t squares =
-        residual + aligned(R * S::slice * 4);  // [members * pieces][R] f32
+    // Pieces of the residual stream that this block adds up, [128] f32: of a batch of one its slice, else a
+    // share of the slices of all rows.
+    static constexpr std::uint32_t kept_pieces =
+        R == 1 ? S::pieces : (R * S::pieces + S::groups - 1) / S::groups;
+    static constexpr std::uint32_t residual = sums + sums_bytes;
+    static constexpr std::uint32_t squares = residual + kept_pieces * 512;  // [members * pieces][R] f32
     static constexpr std::uint32_t scales = squares + aligned(members * S::pieces * R * 4);  // [R] f32
     static constexpr std::uint32_t angles = scales + 128;                           // [R][head / 2] cos, sin
     static constexpr std::uint32_t head_norms = angles + aligned(R * D::head * 4);  // [q, k][head] bf16
     static constexpr std::uint32_t stage = head_norms + aligned(2 * D::head * 2);   // [warp][128] bf16
-    static constexpr std::uint32_t end = stage + consumer_warps * 256;
+    // Where all this lies a token is drawn, too, when the layers are done.
+    static constexpr std::uint32_t draw_bytes = 16640;
+    static constexpr std::uint32_t end = stage + consumer_warps * 256 > hidden + draw_bytes
+                                             ? stage + consumer_warps * 256
+                                             : hidden + draw_bytes;
     static constexpr std::uint32_t ring = (end + 1023) / 1024 * 1024;
 
     static constexpr std::uint32_t room = 232448 - 1024;  // of a block on sm_90

@@ -33,6 +33,9 @@ struct Setup {
     // in whose lowest bit each word carries a tag. All ones at the start of a kernel.
     std::uint32_t* output_sums;
     std::uint32_t* down_sums;
+    // The residual stream after those sums, of several rows: [parity of the layer][most_rows][hidden], alike.
+    std::uint32_t* output_x;
+    std::uint32_t* down_x;
     // All zero at the start of a call:
     Best* best;            // [batch][blocks]
     std::uint32_t* done;   // [blocks] steps that a block has done, released by it

@@ -1,4 +1,4 @@
-// Vector loads of global memory.
+// Vector loads and stores of global memory.
 #pragma once
 
 #include "pk/platform/platform.hpp"
@@ -14,7 +14,8 @@ __device__ __forceinline__ uint4 load_stream(const void* p) {
     return v;
 }
 
-// 16 bytes, 16-byte aligned, of four words that others store one by one: each is what one store wrote.
+// Four words, 16-byte aligned, each of them an access of its own: what is loaded of a word is what one store
+// wrote to it, but of the four some may be older than others.
 __device__ __forceinline__ uint4 load_relaxed_words(const std::uint32_t* p) {
     uint4 v;
     asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -22,6 +23,12 @@ __device__ __forceinline__ uint4 load_relaxed_words(const std::uint32_t* p) {
                  : "l"(p)
                  : "memory");
     return v;
+}
+__device__ __forceinline__ void store_relaxed_words(std::uint32_t* p, uint4 v) {
+    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
 }
 
 }  // namespace pk::ptx

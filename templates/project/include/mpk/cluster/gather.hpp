@@ -1,12 +1,16 @@
 // The residual stream: x += partial sums of all clusters, then bf16(x * norm weight) and the squares of x go
 // to the whole cluster. The factor 1 / rms is applied to the products, so nothing waits for all of x.
 //
-// Each member owns a slice of x in every cluster. The partial sums come through global memory: bit 0 of every
-// word says in which use of its buffer it was written, so a reader needs no flag and a writer no fence. (A
-// relaxed 32-bit load sees one store's word or another's; nothing but that word is used.) Bit 0 is cleared
-// before use, so results do not depend on the step. Rows of a call's steps only get fewer, so a row's words
-// are written in every step that reads them. A buffer is written again two layers later, which depends on
-// sums that its readers wrote after they had read it.
+// Member m of a cluster needs slice m of x. Of a batch of one, that member of every cluster adds up the sums
+// for itself. Of several rows that would be too much to read: each adds up some pieces, of 128 columns of a
+// row, for that member of all clusters, who get the new x by the same way as the sums.
+//
+// Sums and new x come through global memory: bit 0 of every word says in which use of its buffer it was
+// written, so a reader needs no flag and a writer no fence. (A relaxed 32-bit load sees one store's word or
+// another's; nothing but that word is used.) Bit 0 is cleared before use, so results do not depend on the
+// step. Rows of a call's steps only get fewer, so a row's words are written in every step that reads them. A
+// buffer is written again two layers later, which depends on sums that its readers wrote after they had read
+// it.
 #pragma once
 
 #include "mpk/cluster/block.hpp"
@@ -37,188 +41,208 @@ PK_DEVICE float4 bf16_to_float4(uint2 v) {
             __uint_as_float(v.y & 0xffff0000u)};
 }
 
-// Words of the sums of one use of the buffer.
+// Words of one use of a buffer of sums, or of one of new x, which has one source.
 template <class D>
-PK_DEVICE std::uint64_t sums_offset(std::uint32_t turn, std::uint32_t clusters, std::uint32_t cluster,
+PK_DEVICE std::uint64_t sums_offset(std::uint32_t turn, std::uint32_t sources, std::uint32_t source,
                                     std::uint32_t row) {
-    return ((std::uint64_t{turn & 1} * clusters + cluster) * most_rows + row) * D::hidden;
+    return ((std::uint64_t{turn & 1} * sources + source) * most_rows + row) * D::hidden;
+}
+PK_DEVICE std::uint32_t tag_of(std::uint32_t turn) {
+    return turn >> 1 & 1;
 }
 
-// Four columns of a row that a lane works on.
+// 128 columns of a row of the member's slice, of which a lane has four; some lanes none where the slice ends.
+template <class B>
 struct Piece {
-    std::uint32_t row, begin;   // first column of the warp's
-    uint2 weight;               // of the norm, four bf16
-    const std::uint32_t* sums;  // of the first cluster
+    static constexpr std::uint32_t width = 128, slice = B::S::slice;
+    std::uint32_t row, begin;  // columns of the slice
+
+    PK_DEVICE static Piece of(std::uint32_t number) {
+        return {number / B::S::pieces, number % B::S::pieces * width};
+    }
+    PK_DEVICE bool is_inside(std::uint32_t lane) const {
+        return slice % width == 0 || begin + lane * 4 < slice;
+    }
+    // The lane's first column of x. Past the slice a lane works on its first columns, for nothing.
+    PK_DEVICE std::uint32_t column(const B& block) const {
+        return block.member() * slice + (is_inside(block.lane()) ? begin + block.lane() * 4 : 0);
+    }
 };
 
-template <std::uint32_t Pieces>
-using Words = uint4[Pieces][most_clusters];
-
-// The words of `count` clusters, of those with a group or of all, for several pieces, whose loads are on
-// their way together: none may be looked at before the last is issued, as each takes all the way to L2 and
-// back.
-template <std::uint32_t Pieces, class B>
-PK_DEVICE void wait_for_sums(B& block, const Piece (&pieces)[Pieces], std::uint32_t count, std::uint32_t tag,
-                             Words<Pieces>& word) {
-    constexpr std::uint64_t step = std::uint64_t{most_rows} * B::D::hidden;
-    constexpr std::uint32_t groups = B::S::groups;
-    // Of one piece a load for nothing costs less than a branch, before which the compiler would test the
-    // first.
-    const bool more = Pieces == 1 || count > groups;
+// Loads word[i] from address(i) until all of them carry the tag. All are on their way together: none may be
+// looked at before the last is issued, as each takes all the way to L2 and back.
+template <std::uint32_t Count, class B, class Address>
+PK_DEVICE void wait_for_words(B& block, uint4 (&word)[Count], std::uint32_t tag, Address address) {
     const auto all = [&] {
         PK_UNROLL
-        for (std::uint32_t p = 0; p < Pieces; ++p) {
-            PK_UNROLL
-            for (std::uint32_t c = 0; c < groups; ++c) {
-                word[p][c] = pk::ptx::load_relaxed_words(pieces[p].sums + c * step);
-            }
-            PK_UNROLL
-            for (std::uint32_t c = groups; c < most_clusters; ++c) word[p][c] = {tag, tag, tag, tag};
-        }
-        if (more) {
-            PK_UNROLL
-            for (std::uint32_t p = 0; p < Pieces; ++p) {
-                PK_UNROLL
-                for (std::uint32_t c = groups; c < most_clusters; ++c) {
-                    word[p][c] = pk::ptx::load_relaxed_words(pieces[p].sums + (c < count ? c : 0) * step);
-                }
-            }
-        }
+        for (std::uint32_t i = 0; i < Count; ++i) word[i] = pk::ptx::load_relaxed_words(address(i));
         std::uint32_t wrong[4] = {};  // in bit 0; four chains
         PK_UNROLL
-        for (std::uint32_t p = 0; p < Pieces; ++p) {
-            PK_UNROLL
-            for (std::uint32_t c = 0; c < most_clusters; ++c) {
-                const uint4 w = word[p][c];
-                wrong[0] = pk::ptx::or_xor(wrong[0], w.x, tag);
-                wrong[1] = pk::ptx::or_xor(wrong[1], w.y, tag);
-                wrong[2] = pk::ptx::or_xor(wrong[2], w.z, tag);
-                wrong[3] = pk::ptx::or_xor(wrong[3], w.w, tag);
-            }
+        for (std::uint32_t i = 0; i < Count; ++i) {
+            const uint4 w = word[i];
+            wrong[0] = pk::ptx::or_xor(wrong[0], w.x, tag);
+            wrong[1] = pk::ptx::or_xor(wrong[1], w.y, tag);
+            wrong[2] = pk::ptx::or_xor(wrong[2], w.z, tag);
+            wrong[3] = pk::ptx::or_xor(wrong[3], w.w, tag);
         }
         return ((wrong[0] | wrong[1] | wrong[2] | wrong[3]) & 1) == 0;
     };
     const TimelineTrack::Time begin = block.track.now();
-    block.patience.until(all, block.op, block.step);
+    block.patience.until(all, block.op, block.step());
     block.record_wait(begin, block.op);
 }
 
-// x + the words of `count` clusters, in their order.
-PK_DEVICE float4 add_words(float4 x, const uint4 (&word)[most_clusters], std::uint32_t count) {
+PK_DEVICE float clear_tag(std::uint32_t word) {
+    return __uint_as_float(word & ~1u);
+}
+PK_DEVICE float4 clear_tags(uint4 word) {
+    return {clear_tag(word.x), clear_tag(word.y), clear_tag(word.z), clear_tag(word.w)};
+}
+
+// The embedding of the row's token.
+template <class B>
+PK_DEVICE float4 embedded(const B& block, const Piece<B>& piece) {
+    const std::uint64_t token = block.board().token[piece.row];
+    const auto* row = block.setup.embedding + token * B::D::hidden + piece.column(block);
+    return bf16_to_float4(*reinterpret_cast<const uint2*>(row));
+}
+
+// The new x of a piece, from what this block has of it in place `kept` of L::residual. One warp.
+template <class B>
+PK_DEVICE float4 add_sums(B& block, Source source, std::uint32_t turn, const Piece<B>& piece,
+                          std::uint32_t kept) {
+    auto* place = block.template at<float4>(B::L::residual) + kept * 32 + block.lane();
+    if (source == Source::embedding) return *place = embedded(block, piece);
+    const bool output = source == Source::output;
+    const std::uint32_t count = output ? B::S::groups : block.setup.clusters;
+    const std::uint32_t* sums = (output ? block.setup.output_sums : block.setup.down_sums) +
+                                sums_offset<typename B::D>(turn, block.setup.clusters, 0, piece.row) +
+                                piece.column(block);
+    constexpr std::uint64_t step = std::uint64_t{most_rows} * B::D::hidden;
+    uint4 word[most_clusters];
+    // A load for nothing costs less than a branch, before which the compiler would test the first.
+    wait_for_words(block, word, tag_of(turn),
+                   [&](std::uint32_t c) { return sums + (c < B::S::groups || c < count ? c : 0) * step; });
+    float4 x = *place;
     PK_UNROLL
     for (std::uint32_t c = 0; c < most_clusters; ++c) {
         if (c >= count) continue;
-        x.x += __uint_as_float(word[c].x & ~1u);
-        x.y += __uint_as_float(word[c].y & ~1u);
-        x.z += __uint_as_float(word[c].z & ~1u);
-        x.w += __uint_as_float(word[c].w & ~1u);
+        const float4 sum = clear_tags(word[c]);
+        x = {x.x + sum.x, x.y + sum.y, x.z + sum.z, x.w + sum.w};
     }
-    return x;
+    // The bit of the tag, so that x is the same whichever way it goes.
+    x = clear_tags({__float_as_uint(x.x), __float_as_uint(x.y), __float_as_uint(x.z), __float_as_uint(x.w)});
+    return *place = x;
+}
+
+// A piece of the next activations, and its squares, to all members. One warp.
+template <class B>
+PK_DEVICE void send_activations(B& block, const Piece<B>& piece, uint2 weights, float4 x) {
+    using L = typename B::L;
+    constexpr std::uint32_t R = B::rows_room, width = Piece<B>::width, slice = B::S::slice;
+    const std::uint32_t lane = block.lane(), first = block.member() * slice + piece.begin;
+    if (!piece.is_inside(lane)) x = {};
+    const float4 weight = bf16_to_float4(weights);
+    // Through shared memory, so that each store to a peer carries 16 bytes.
+    unsigned char* stage = block.template at<unsigned char>(L::stage + block.warp() * 256);
+    __syncwarp();
+    *reinterpret_cast<uint2*>(stage + lane * 8) = {bf16_pair(x.x * weight.x, x.y * weight.y),
+                                                   bf16_pair(x.z * weight.z, x.w * weight.w)};
+    __syncwarp();
+    const std::uint32_t left = slice - piece.begin, sends = (left < width ? left : width) / 8;
+    for (std::uint32_t i = lane / members; i < sends; i += 32 / members) {
+        const std::uint32_t at = first + i * 8;
+        block.send(Exchange::hidden, L::hidden + at / chunk * (R * 64) + piece.row * 64 + at % chunk * 2,
+                   *reinterpret_cast<const uint4*>(stage + i * 16));
+    }
+    const float squares =
+        pk::warp_sum(__fmaf_rn(x.x, x.x, __fmaf_rn(x.y, x.y, __fmaf_rn(x.z, x.z, __fmul_rn(x.w, x.w)))));
+    if (lane < members) {
+        const std::uint32_t number = block.member() * B::S::pieces + piece.begin / width;
+        block.send(Exchange::hidden, L::squares + (number * R + piece.row) * 4, __float_as_uint(squares));
+    }
+}
+
+// Several rows: the new x of this block's share of the pieces of its slice, to the blocks with the same
+// slice.
+template <class B>
+PK_DEVICE void share_pieces(B& block, Source source, std::uint32_t turn, std::uint32_t* shared) {
+    const std::uint32_t clusters = block.setup.clusters, all = block.rows() * B::S::pieces;
+    for (std::uint32_t k = block.warp(), u; (u = block.cluster() + k * clusters) < all; k += consumer_warps) {
+        const auto piece = Piece<B>::of(u);
+        const float4 x = add_sums(block, source, turn, piece, k);
+        if (source == Source::embedding || !piece.is_inside(block.lane())) continue;
+        const std::uint32_t tag = tag_of(turn);
+        pk::ptx::store_relaxed_words(shared + std::uint64_t{piece.row} * B::D::hidden + piece.column(block),
+                                     {__float_as_uint(x.x) | tag, __float_as_uint(x.y) | tag,
+                                      __float_as_uint(x.z) | tag, __float_as_uint(x.w) | tag});
+    }
 }
 
 }  // namespace detail
 
-// Updates this member's slice of x. If `send`, all members get normed activations in L::hidden and
-// L::scales; all consumers call and may read them after the next barrier of the block.
+// Adds the sums of `source` to the residual stream. If `send`, all members get normed activations in
+// L::hidden and L::scales; all consumers call and may read them after the next barrier of the block.
 template <class B>
 PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, std::uint32_t turn, bool send) {
     using D = typename B::D;
-    using L = typename B::L;
     using S = typename B::S;
-    constexpr std::uint32_t R = B::rows_room, width = 128;  // columns that a warp works on
-    constexpr std::uint32_t pieces = S::pieces, all_pieces = members * pieces;
-    const std::uint32_t rows = block.rows(), lane = block.lane(), first = block.member() * S::slice;
-    if (send) block.expect(Exchange::hidden, rows * (D::hidden * 2 + all_pieces * 4));
-    auto* residual = block.template at<float>(L::residual);
-
-    const auto is_inside = [&](const detail::Piece& piece) {
-        return S::slice % width == 0 || piece.begin + lane * 4 < S::slice;
+    const std::uint32_t all = block.rows() * S::pieces;
+    if (send) block.expect(Exchange::hidden, block.rows() * (D::hidden * 2 + members * S::pieces * 4));
+    const auto weights_of = [&](const detail::Piece<B>& piece) {
+        return *reinterpret_cast<const uint2*>(weights + piece.column(block));
     };
-    // The lane's four columns of the residual stream.
-    const auto slice_of = [&](const detail::Piece& piece) {
-        return reinterpret_cast<float4*>(&residual[piece.row * S::slice + piece.begin + lane * 4]);
-    };
-    const auto start = [&](std::uint32_t u) {
-        detail::Piece piece = {u / pieces, u % pieces * width, {}, nullptr};
-        // Past the slice a lane works on its first columns, for nothing.
-        const std::uint32_t column = first + (is_inside(piece) ? piece.begin + lane * 4 : 0);
-        piece.weight = *reinterpret_cast<const uint2*>(weights + column);
-        piece.sums = (source == Source::output ? block.setup.output_sums : block.setup.down_sums) +
-                     detail::sums_offset<D>(turn, block.setup.clusters, 0, piece.row) + column;
-        return piece;
-    };
-    const auto embedded = [&](const detail::Piece& piece) {
-        const std::int32_t token = block.board().token[piece.row];
-        const auto* row = block.setup.embedding + std::uint64_t(token) * D::hidden;
-        return detail::bf16_to_float4(*reinterpret_cast<const uint2*>(row + first + piece.begin + lane * 4));
-    };
-    const auto finish = [&](const detail::Piece& piece, float4 x) {
-        if (!is_inside(piece)) x = {};
-        if (is_inside(piece)) *slice_of(piece) = x;
+    if constexpr (B::rows_room == 1) {
+        _Pragma("unroll 1") for (std::uint32_t u = block.warp(); u < all; u += consumer_warps) {
+            const auto piece = detail::Piece<B>::of(u);
+            const uint2 weight = weights_of(piece);
+            const float4 x = detail::add_sums(block, source, turn, piece, u);
+            if (send) detail::send_activations(block, piece, weight, x);
+        }
+    } else {
+        std::uint32_t* shared = (source == Source::output ? block.setup.output_x : block.setup.down_x) +
+                                detail::sums_offset<D>(turn, 1, 0, 0);
+        detail::share_pieces(block, source, turn, shared);
         if (!send) return;
-        const float4 weight = detail::bf16_to_float4(piece.weight);
-        // Through shared memory, so that each store to a peer carries 16 bytes.
-        unsigned char* stage = block.template at<unsigned char>(L::stage + block.warp() * 256);
-        __syncwarp();
-        *reinterpret_cast<uint2*>(stage + lane * 8) = {detail::bf16_pair(x.x * weight.x, x.y * weight.y),
-                                                       detail::bf16_pair(x.z * weight.z, x.w * weight.w)};
-        __syncwarp();
-        const std::uint32_t left = S::slice - piece.begin, sends = (left < width ? left : width) / 8;
-        for (std::uint32_t i = lane / members; i < sends; i += 32 / members) {
-            const std::uint32_t at = first + piece.begin + i * 8;
-            block.send(Exchange::hidden, L::hidden + at / chunk * (R * 64) + piece.row * 64 + at % chunk * 2,
-                       *reinterpret_cast<const uint4*>(stage + i * 16));
-        }
-        const float squares =
-            pk::warp_sum(__fmaf_rn(x.x, x.x, __fmaf_rn(x.y, x.y, __fmaf_rn(x.z, x.z, __fmul_rn(x.w, x.w)))));
-        if (lane < members) {
-            const std::uint32_t number = block.member() * pieces + piece.begin / width;
-            block.send(Exchange::hidden, L::squares + (number * R + piece.row) * 4, __float_as_uint(squares));
-        }
-    };
-
-    // Of several rows a warp has two pieces at a time: what it waits for is the way to L2 and back.
-    constexpr std::uint32_t together = R == 1 ? 1 : 2;
-    const std::uint32_t all = rows * pieces;
-    _Pragma("unroll 1") for (std::uint32_t u = block.warp(); u < all; u += together * consumer_warps) {
-        detail::Piece piece[together];
-        PK_UNROLL
-        for (std::uint32_t i = 0; i < together; ++i) {
-            // Past the end the first once more, whose result is dropped.
-            piece[i] = start(u + i * consumer_warps < all ? u + i * consumer_warps : u);
-        }
-        float4 x[together] = {};
-        if (source != Source::embedding) {
-            detail::Words<together> word;
-            const std::uint32_t clusters = source == Source::output ? S::groups : block.setup.clusters;
-            detail::wait_for_sums(block, piece, clusters, turn >> 1 & 1, word);
+        // Until this block has found its sums it looks for nothing else: looks are in the way of stores.
+        block.sync();
+        constexpr std::uint32_t together = 4;
+        _Pragma("unroll 1") for (std::uint32_t u = block.warp(); u < all; u += together * consumer_warps) {
+            detail::Piece<B> piece[together];
+            uint2 weight[together];
+            uint4 word[together];
             PK_UNROLL
             for (std::uint32_t i = 0; i < together; ++i) {
-                if (is_inside(piece[i])) x[i] = *slice_of(piece[i]);
-                x[i] = detail::add_words(x[i], word[i], clusters);
+                // Past the end the first once more, whose result is dropped.
+                piece[i] = detail::Piece<B>::of(u + i * consumer_warps < all ? u + i * consumer_warps : u);
+                weight[i] = weights_of(piece[i]);
             }
-        } else {
+            if (source != Source::embedding) {
+                detail::wait_for_words(block, word, detail::tag_of(turn), [&](std::uint32_t i) {
+                    return shared + std::uint64_t{piece[i].row} * D::hidden + piece[i].column(block);
+                });
+            }
             PK_UNROLL
             for (std::uint32_t i = 0; i < together; ++i) {
-                if (is_inside(piece[i])) x[i] = embedded(piece[i]);
+                if (u + i * consumer_warps >= all) continue;
+                const float4 x = source == Source::embedding ? detail::embedded(block, piece[i])
+                                                             : detail::clear_tags(word[i]);
+                detail::send_activations(block, piece[i], weight[i], x);
             }
-        }
-        PK_UNROLL
-        for (std::uint32_t i = 0; i < together; ++i) {
-            if (u + i * consumer_warps < all) finish(piece[i], x[i]);
         }
     }
     if (!send) return;
     block.wait(Exchange::hidden, block.op + 1);
     // Nobody reads the sums of the products before any more.
     block.sync();
-    _Pragma("unroll 1") for (std::uint32_t row = block.warp(); row < rows; row += consumer_warps) {
-        const auto* squares = block.template at<const float>(L::squares) + row;
+    _Pragma("unroll 1") for (std::uint32_t row = block.warp(); row < block.rows(); row += consumer_warps) {
+        const auto* squares = block.template at<const float>(B::L::squares) + row;
         float total = 0;
-        for (std::uint32_t i = lane; i < all_pieces; i += 32) total += squares[i * R];
+        for (std::uint32_t i = block.lane(); i < members * S::pieces; i += 32)
+            total += squares[i * B::rows_room];
         total = pk::warp_sum(total);
-        if (lane == 0) {
-            block.template at<float>(L::scales)[row] =
+        if (block.lane() == 0) {
+            block.template at<float>(B::L::scales)[row] =
                 1.0f / sqrtf(total / D::hidden + static_cast<float>(D::eps));
         }
     }

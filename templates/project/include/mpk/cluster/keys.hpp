@@ -1,7 +1,7 @@
 // How the attention of a step is divided over the members of a cluster, and there over warps. The keys of a
 // row are cut into at most `members` spans of whole units of 16 tokens; where depends on the row's position
 // alone, so a row's result does not depend on the rest of the batch. Which member computes which span is
-// decided anew in every step, from the lengths.
+// decided anew in every step, from the lengths; and so is which warp.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,15 @@ struct Spans {
         : units(position / unit + 1),
           length((units + members - 1) / members),
           count((units + length - 1) / length) {}
-    // Spans that the warps of a block work on at the same time, a warp a unit; one where it is longer.
-    PK_HOST_DEVICE std::uint32_t round() const {
-        return length < consumer_warps ? consumer_warps / length : 1;
+    // Units of a span, the last one's too.
+    PK_HOST_DEVICE Part of(std::uint32_t span) const {
+        const std::uint32_t begin = span * length;
+        return {begin, begin + length < units ? begin + length : units};
     }
-    // Units of the round that begins with `span`, of the spans before `end`.
-    PK_HOST_DEVICE Part of(std::uint32_t span, std::uint32_t end) const {
-        const std::uint32_t last = span + round() < end ? span + round() : end;
-        return {span * length, last * length < units ? last * length : units};
+    // Spans have lanes of so many units, one a warp if the warps of a block share a span. A lane is added up
+    // unit by unit, a span lane by lane, whoever does it.
+    PK_HOST_DEVICE static std::uint32_t lane_of(std::uint32_t units) {
+        return (units + consumer_warps - 1) / consumer_warps;
     }
 };
 
@@ -73,63 +74,86 @@ struct RowShare {
     PK_HOST_DEVICE bool has_last() const { return begin != end && end == count; }
 };
 
-// Units [begin, end) of a row that the warps go through together: of one span, or of some that are shorter
-// than a unit a warp. What one warp adds up of a round is a lane: unit u is for lane (u - begin) % 8 of its
-// lanes.
-struct Round {
-    std::uint16_t begin, end;
-    std::uint8_t row, span;   // its first span
-    std::uint8_t lane;        // its first lane
-    std::uint8_t first_lane;  // of its row, if the row is not split
-    bool opens;               // the first of a group
-    bool split;               // the row has several groups
-    bool last;                // of its row
-
-    PK_HOST_DEVICE std::uint32_t count() const { return end - begin; }
-    PK_HOST_DEVICE std::uint32_t lanes() const { return count() < consumer_warps ? count() : consumer_warps; }
+// Units that one warp goes through: a span, lane by lane, or one lane of it.
+struct alignas(16) Stretch {
+    std::uint16_t begin, count;  // units of the row
+    std::uint16_t lane;          // of so many units
+    std::uint16_t steps;         // of a round's first: units of the round's longest
+    std::uint8_t row, span;
+    std::uint8_t slot, first_slot;  // where in the group its result goes, and that of the row's first
+    std::uint8_t together;          // of a round's first: stretches of the round
+    bool whole : 1;                 // a span
+    bool last : 1;                  // of its row
+    bool opens : 1;                 // the first of a group
+    bool folds : 1;                 // there, of some spans of the group the lanes are to be added up
 };
-inline constexpr std::uint32_t most_units = 65535;  // of a row: what a Round can count
+inline constexpr std::uint32_t most_units = 65535;  // of a row: what a Stretch can count
 
-// The most rounds that a member can have of so many rows.
-PK_HOST_DEVICE constexpr std::uint32_t most_rounds(std::uint32_t rows) {
-    return rows * members;
+// The most stretches that a member can have of so many rows: two spans at most of a row are cut.
+PK_HOST_DEVICE constexpr std::uint32_t most_stretches(std::uint32_t rows) {
+    return rows == 1 ? consumer_warps : rows * 2 * consumer_warps;
 }
 
-// The rounds of a member, in groups of those whose lanes there is room for at the same time. A row that has
-// more lanes than `slots` is alone in its groups. Returns how many rounds.
-PK_HOST_DEVICE std::uint32_t list_rounds(const RowShare* shares, const std::uint32_t* positions,
-                                         std::uint32_t rows, std::uint32_t slots, Round* rounds) {
-    const auto lanes_of = [](std::uint32_t units) { return units < consumer_warps ? units : consumer_warps; };
-    std::uint32_t count = 0, used = slots;  // lanes of the group; none fits into the one before the first
+// The stretches of a member, in groups of those whose results there is room for at the same time, 16 or
+// more (of a batch of one, 8). A warp takes a whole span; but few long ones, that would leave most warps with
+// nothing to do, are cut. Returns how many stretches.
+PK_HOST_DEVICE std::uint32_t list_stretches(const RowShare* shares, const std::uint32_t* positions,
+                                            std::uint32_t rows, std::uint32_t slots, Stretch* stretches) {
+    std::uint32_t all = 0;  // units
+    for (std::uint32_t row = 0; row < rows; ++row) {
+        const Spans spans(positions[row]);
+        for (std::uint32_t s = shares[row].begin; s < shares[row].end; ++s) all += spans.of(s).count();
+    }
+    std::uint32_t count = 0, used = slots, first = 0;  // slots of the group, and its first stretch
     for (std::uint32_t row = 0; row < rows; ++row) {
         const RowShare mine = shares[row];
         if (mine.is_empty()) continue;
         const Spans spans(positions[row]);
-        std::uint32_t all = 0;
-        for (std::uint32_t span = mine.begin; span < mine.end; span += spans.round()) {
-            all += lanes_of(spans.of(span, mine.end).count());
+        const std::uint32_t of_row = mine.end - mine.begin;
+        const bool cut =
+            spans.length > 1 && of_row <= slots / consumer_warps && of_row <= 2 && 3 * spans.length > all;
+        std::uint32_t needed = 0;
+        for (std::uint32_t s = mine.begin; s < mine.end; ++s) {
+            const std::uint32_t units = spans.of(s).count(), lane = Spans::lane_of(units);
+            needed += cut ? (units + lane - 1) / lane : 1;
         }
-        const bool split = all > slots;
-        bool opens = used + all > slots;
-        std::uint32_t first_lane = opens ? 0 : used;
-        for (std::uint32_t span = mine.begin; span < mine.end; span += spans.round()) {
-            const Part range = spans.of(span, mine.end);
-            const std::uint32_t lanes = lanes_of(range.count());
-            opens = opens || used + lanes > slots;
-            if (opens) used = 0;
-            rounds[count++] = {static_cast<std::uint16_t>(range.begin),
-                               static_cast<std::uint16_t>(range.end),
-                               static_cast<std::uint8_t>(row),
-                               static_cast<std::uint8_t>(span),
-                               static_cast<std::uint8_t>(used),
-                               static_cast<std::uint8_t>(first_lane),
-                               opens,
-                               split,
-                               span + spans.round() >= mine.end};
-            used += lanes;
-            opens = false;
+        const bool opens = used + needed > slots;
+        if (opens) {
+            used = 0;
+            first = count;
         }
-        if (split) used = slots;  // the next row begins a group
+        const std::uint32_t first_slot = used, end = count + needed;
+        for (std::uint32_t s = mine.begin; s < mine.end; ++s) {
+            const Part span = spans.of(s);
+            const std::uint32_t lane = Spans::lane_of(span.count()), step = cut ? lane : span.count();
+            for (std::uint32_t begin = span.begin; begin < span.end; begin += step) {
+                const std::uint32_t left = span.end - begin;
+                stretches[count] = {static_cast<std::uint16_t>(begin),
+                                    static_cast<std::uint16_t>(left < step ? left : step),
+                                    static_cast<std::uint16_t>(lane),
+                                    0,
+                                    static_cast<std::uint8_t>(row),
+                                    static_cast<std::uint8_t>(s),
+                                    static_cast<std::uint8_t>(used++),
+                                    static_cast<std::uint8_t>(first_slot),
+                                    0,
+                                    !cut,
+                                    count + 1 == end,
+                                    count == first,
+                                    false};
+                ++count;
+            }
+        }
+        if (cut) stretches[first].folds = true;
+    }
+    // Rounds: those of a group that the warps go through together, one each.
+    for (std::uint32_t begin = 0, end; begin < count; begin = end) {
+        std::uint16_t steps = stretches[begin].count;
+        for (end = begin + 1; end < count && end < begin + consumer_warps && !stretches[end].opens; ++end) {
+            if (stretches[end].count > steps) steps = stretches[end].count;
+        }
+        stretches[begin].steps = steps;
+        stretches[begin].together = static_cast<std::uint8_t>(end - begin);
     }
     return count;
 }

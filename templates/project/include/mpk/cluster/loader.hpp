@@ -1,9 +1,12 @@
-// The thread that fills the ring: a block's tape, and the keys and values of its spans where attention comes.
+// The warp that fills the ring: a block's tape, and the keys and values of its spans where attention comes.
 // It runs ahead of the consumers as far as there are free pages, across tasks, layers and steps, and waits
 // for a dependency only once a step: which rows it has, before the first keys.
 //
 // No more than `window` pages are under way at a time: memory delivers no faster with more, and all other
 // traffic of the SM (partial sums, flags) would queue behind them.
+//
+// One lane asks for a page of weights. Keys and values come in many small copies, so there each lane has one:
+// a thread takes more than a hundred cycles for one, most of them to find out where it is.
 #pragma once
 
 #include "mpk/cluster/attention.hpp"
@@ -12,6 +15,7 @@
 #include "pk/ptx/bulk_copy.hpp"
 #include "pk/ptx/fence.hpp"
 #include "pk/ptx/shared_flag.hpp"
+#include "pk/ptx/thread_number.hpp"
 
 namespace mpk::cluster {
 
@@ -29,10 +33,11 @@ public:
           setup_(setup),
           memory_(memory),
           control_(*reinterpret_cast<Control*>(memory + L::control)),
-          track_(m, pk::ptx::block_number(), loader_track, true),
+          lane_(pk::ptx::thread_number() % 32),
+          track_(m, pk::ptx::block_number(), loader_track, lane_ == 0),
           policy_(pk::ptx::policy_evict_first()) {}
 
-    // One thread calls. `first` is the first step of this kernel. Returns when the call is over.
+    // One warp calls. `first` is the first step of this kernel. Returns when the call is over.
     PK_DEVICE void run(std::uint32_t first) {
         const std::uint8_t* tape = setup_.tape + setup_.tape_begin[pk::ptx::block_number()];
         for (step_ = first;; ++step_) {
@@ -47,9 +52,11 @@ public:
                     if (pk::ptx::block_number() / members < S::groups) load_keys(layer);
                 }
                 if (which == Stream::logits && samplers_ == 0) break;
-                if (which == Stream::gate_up) let_sums_pass();
-                stream(which, layer);
-                if (left_) return drain();
+                if (lane_ == 0) {
+                    if (which == Stream::gate_up) let_sums_pass();
+                    stream(which, layer);
+                }
+                if (has_left()) return drain();
             }
         }
     }
@@ -57,6 +64,13 @@ public:
 private:
     // Whether the consumers have left.
     PK_DEVICE bool leaving() const { return pk::ptx::load_volatile(&control_.leaving) != 0; }
+
+    // All lanes go by what the first knows, and see what it has seen.
+    PK_DEVICE bool has_left() {
+        left_ = __shfl_sync(~0u, left_, 0);
+        __syncwarp();
+        return left_;
+    }
 
     // Waits for a free page and for one of those under way; then `bytes` are expected in it.
     PK_DEVICE std::uint64_t* next_page(std::uint32_t bytes) {
@@ -146,8 +160,10 @@ private:
 
     // The step's rows, once the consumers have them. False if there is no such step in this kernel.
     PK_DEVICE bool read_step() {
-        while (!left_ && pk::ptx::load_acquire_shared(&control_.ready) != step_ + 1) left_ = leaving();
-        if (left_) return false;
+        if (lane_ == 0) {
+            while (!left_ && pk::ptx::load_acquire_shared(&control_.ready) != step_ + 1) left_ = leaving();
+        }
+        if (has_left()) return false;
         // What this step reads from the cache was written in the generic proxy before the epoch was released.
         pk::ptx::fence_proxy_async();
         samplers_ = control_.step.samplers;  // read again when the consumers may be a step further
@@ -155,40 +171,68 @@ private:
     }
 
     PK_DEVICE void load_keys(std::uint32_t layer) {
-        const StepBoard& board = control_.step;
-        constexpr std::uint32_t values = L::page_tokens * D::head * 2, units_of_page = L::page_tokens / unit;
+        constexpr std::uint32_t units = L::page_tokens / unit, unit_bytes = unit * D::head * 2;
         const auto* cache = static_cast<const unsigned char*>(m_.kv.data);
-        follow();
-        const auto* rounds = reinterpret_cast<const Round*>(memory_ + L::rounds);
-        _Pragma("unroll 1") for (std::uint32_t i = 0; i < board.rounds; ++i) {
-            const Round round = rounds[i];
-            const std::uint32_t* table =
-                m_.kv.page_table + board.sequence[round.row] * m_.kv.pages_per_sequence;
-            _Pragma("unroll 1") for (std::uint32_t base = round.begin; base < round.end;
-                                     base += units_of_page) {
-                const std::uint32_t end = min(base + units_of_page, std::uint32_t{round.end});
-                std::uint64_t* barrier = next_page((end - base) * unit * D::head * 4);
-                if (barrier == nullptr) return;
-                for (std::uint32_t token = base * unit; token < end * unit;) {
-                    const std::uint32_t in_page = token % D::kv_page;
-                    const std::uint32_t count = min(end * unit - token, D::kv_page - in_page);
-                    const unsigned char* from = cache +
-                                                cache_offset<D>(m_, layer, table[token / D::kv_page],
-                                                                pk::ptx::block_number() / members) +
-                                                in_page * D::head * 2;
-                    unsigned char* to = page() + (token - base * unit) * D::head * 2;
-                    pk::ptx::bulk_load(to, from, count * D::head * 2, barrier, policy_);
-                    pk::ptx::bulk_load(to + values, from + values_offset<D>, count * D::head * 2, barrier,
-                                       policy_);
-                    token += count;
-                }
-                advance();
+        if (lane_ == 0) follow();
+        const auto* stretches = reinterpret_cast<const Stretch*>(memory_ + L::stretches);
+        const std::uint32_t all = control_.step.stretches, head = pk::ptx::block_number() / members;
+        // A page has a unit of each stretch of a round, or of part of them. A lane has the keys or the values
+        // of one of those.
+        const std::uint32_t place = lane_ % units, value = lane_ < units ? 0 : 1;
+        std::uint32_t first = 0, step = 0, from = 0;  // the page's round; in units; its first stretch
+        struct Copy {
+            std::uint32_t page, token;  // of the cache; in that page
+            bool there;
+        };
+        const auto look_up = [&] {
+            const Stretch one =
+                stretches[from + place < first + stretches[first].together ? from + place : from];
+            Copy copy;
+            copy.there =
+                lane_ < 2 * units && from + place < first + stretches[first].together && step < one.count;
+            const std::uint32_t token = (one.begin + (copy.there ? step : 0)) * unit;
+            const std::uint64_t pages = control_.step.sequence[one.row] * m_.kv.pages_per_sequence;
+            copy.page = m_.kv.page_table[pages + token / D::kv_page];
+            copy.token = token % D::kv_page;
+            return copy;
+        };
+        const auto go_on = [&] {
+            from += units;
+            if (from < first + stretches[first].together) return;
+            from = first;
+            if (++step < stretches[first].steps) return;
+            step = 0;
+            first += stretches[first].together;
+            from = first;
+        };
+        if (all == 0) return;
+        Copy copy = look_up();
+        _Pragma("unroll 1") for (;;) {
+            go_on();
+            const bool last = first >= all;
+            // The next page's numbers are on their way while this one is waited for.
+            Copy next = copy;
+            if (!last) next = look_up();
+            const std::uint32_t copies = __popc(__ballot_sync(~0u, copy.there));
+            if (lane_ == 0) next_page(copies * unit_bytes);
+            if (has_left()) return;
+            page_ = __shfl_sync(~0u, page_, 0);
+            unsigned char* to = page() + value * (L::page_tokens * D::head * 2) + place * unit_bytes;
+            if (copy.there) {
+                const unsigned char* source = cache + cache_offset<D>(m_, layer, copy.page, head) +
+                                              value * values_offset<D> + copy.token * D::head * 2;
+                pk::ptx::bulk_load(to, source, unit_bytes, &control_.full[page_], policy_);
             }
+            __syncwarp();
+            advance();
+            if (last) return;
+            copy = next;
         }
     }
 
     // Shared memory must outlive the copies under way. No bound: each has been asked for, and ends by itself.
     PK_DEVICE void drain() {
+        if (lane_ != 0) return;
         for (; arrived_ != issued_; ++arrived_) {
             while (!pk::ptx::mbarrier_try_wait(&control_.full[oldest_], oldest_parity_)) {
             }
@@ -203,6 +247,7 @@ private:
     const Setup& setup_;
     unsigned char* memory_;
     Control& control_;
+    std::uint32_t lane_;
     TimelineTrack track_;
     std::uint64_t policy_;
     const std::uint8_t* at_ = nullptr;

@@ -101,7 +101,7 @@ PK_DEVICE void put_best(const B& block, Candidate best) {
     if (block.thread() % threads_of_row != 0 || sampler < 0) return;
     Best* to = &block.setup.best[std::uint64_t(sampler) * gridDim.x + block.number()];
     pk::store_relaxed(reinterpret_cast<uint4*>(to),
-                      {__float_as_uint(best.most), __float_as_uint(best.sum), best.token, block.step + 1});
+                      {__float_as_uint(best.most), __float_as_uint(best.sum), best.token, block.step() + 1});
 }
 
 }  // namespace detail

@@ -116,7 +116,7 @@ PK_DEVICE void stream(B& block, Stream which, std::uint32_t layer) {
                        : which == Stream::down ? LayerOp::down
                                                : LayerOp::qkv;  // after the last layer: the logits
     block.begin(layer, op);
-    const std::uint32_t rows = block.rows(), turn = block.turns, tag = turn >> 1 & 1;
+    const std::uint32_t rows = block.rows(), turn = block.turn(layer), tag = turn >> 1 & 1;
     const Exchange e = qkv ? Exchange::qkv : Exchange::ffn;
     if (qkv) {
         block.expect(e, rows * S::qkv_rows * 4);

@@ -34,15 +34,14 @@ PK_DEVICE void put_angles(B& block) {
 }
 
 template <class Program, std::uint32_t R>
-PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memory,
-                       std::uint32_t first_step) {
+PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memory) {
     using D = typename Program::Decoder;
     Block<D, R> block(m, setup, memory);
     const bool attends = block.attends();
-    for (block.step = first_step;; ++block.step) {
+    for (;;) {
         block.enter(0);
         if (block.warp() == 0) {
-            block.patience.until([&] { return epoch_reached(setup, block.step); }, 0, block.step);
+            block.patience.until([&] { return epoch_reached(setup, block.step()); }, 0, block.step());
             read_board<D, R>(m, setup, block.control().step, block.lane());
             if (block.patience.gone() && block.lane() == 0) block.control().step.rows = 0;
         }
@@ -65,11 +64,12 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
                 const auto* weights = last    ? setup.final_norm
                                       : first ? block.weights(layer).attention_norm
                                               : block.weights(layer).ffn_norm;
-                gather(block, source, weights, first ? block.turns - 1 : block.turns,
+                gather(block, source, weights, block.turn(layer) - (first ? 1 : 0),
                        !first || last || attends);
             }
             if (which == Stream::qkv && !attends && block.thread() == 0) {
-                pk::ptx::store_volatile(&block.control().summed, block.turns + 1);  // only paces the loader
+                pk::ptx::store_volatile(&block.control().summed,
+                                        block.turn(layer) + 1);  // only paces the loader
             }
             if (last) which = Stream::logits;
             if (last && block.board().samplers == 0) break;
@@ -77,11 +77,11 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
             if (which == Stream::output) attend(block, layer);
             stream(block, which, layer);
             if (last) break;
-            if (which == Stream::down) ++block.turns;
         }
         finish_step<Program>(block);
         // Threads give up one by one, but leave together: the others would wait for them at a barrier.
         if (block.any(block.patience.gone())) break;
+        block.next_step();
     }
     block.patience.report();
     if (block.thread() == 0) pk::ptx::store_volatile(&block.control().leaving, 1u);
@@ -103,7 +103,7 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
         }
         for (auto& barrier : control.exchange) pk::ptx::mbarrier_init(&barrier, 1);
         pk::ptx::mbarrier_init_fence();
-        control.started = control.leaving = control.ready = control.summed = 0;
+        control.started = control.leaving = control.ready = control.summed = control.turns = 0;
         control.drawn = pk::load_relaxed(setup.drawn);
     }
     using S = Shares<D>;
@@ -123,18 +123,18 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
         *reinterpret_cast<std::uint32_t*>(memory + i) = 0;
     }
     const std::uint32_t first_step = pk::load_acquire(setup.epoch);
+    if (thread == 0) control.number = first_step;
     __syncthreads();
     pk::ptx::cluster_sync();
     if (thread < consumers) {
         pk::ptx::take_registers<216>();
-        detail::consume<Program, R>(m, setup, memory, first_step);
+        detail::consume<Program, R>(m, setup, memory);
     } else {
         pk::ptx::give_back_registers<72>();
-        if (thread == consumers) {
+        if (thread / 32 == consumer_warps) {
             Loader<D, R> loader(m, setup, memory);
             loader.run(first_step);
         }
-        __syncwarp();
     }
     // Peers store to this block's shared memory until they leave too.
     pk::ptx::cluster_sync();

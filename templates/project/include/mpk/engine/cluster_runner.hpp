@@ -148,10 +148,13 @@ public:
         setup_.clusters = clusters;
         auto* tape = static_cast<std::uint8_t*>(room(begin[blocks], "the weights in the order of their use"));
         setup_.tape = tape;
-        sums_bytes_ = std::size_t{2} * clusters * cluster::most_rows * D::hidden * sizeof(std::uint32_t);
-        sums_ = room(2 * sums_bytes_, "partial sums");
+        const std::size_t words_of_x = std::size_t{2} * cluster::most_rows * D::hidden;
+        sums_bytes_ = 2 * (clusters + 1) * words_of_x * sizeof(std::uint32_t);
+        sums_ = room(sums_bytes_, "partial sums");
         setup_.output_sums = static_cast<std::uint32_t*>(sums_);
-        setup_.down_sums = setup_.output_sums + sums_bytes_ / sizeof(std::uint32_t);
+        setup_.down_sums = setup_.output_sums + clusters * words_of_x;
+        setup_.output_x = setup_.down_sums + clusters * words_of_x;
+        setup_.down_x = setup_.output_x + words_of_x;
         // Each of the three counters has cache lines of its own.
         const std::size_t best = 768 + (blocks * sizeof(std::uint32_t) + 255) / 256 * 256;
         state_bytes_ = best + std::size_t{plan.batch} * blocks * sizeof(cluster::Best);
@@ -193,7 +196,7 @@ public:
         if (reads_ahead && status == cudaSuccess) status = launch_prefill(machine, stream);
         each_kernel([&](auto kernel, std::uint32_t bytes, std::uint32_t fewest) {
             // The tags of the partial sums begin anew in each kernel.
-            if (status == cudaSuccess) status = cudaMemsetAsync(sums_, 0xff, 2 * sums_bytes_, stream);
+            if (status == cudaSuccess) status = cudaMemsetAsync(sums_, 0xff, sums_bytes_, stream);
             if (status != cudaSuccess) return;
             std::array<cudaLaunchAttribute, 2> attributes;
             cudaLaunchConfig_t config = configuration(attributes.data(), blocks(), bytes, stream);

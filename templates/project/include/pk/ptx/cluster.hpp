@@ -25,6 +25,12 @@ __device__ __forceinline__ void store_peer(std::uint32_t to, std::uint32_t value
                  : "r"(to), "r"(value), "r"(barrier)
                  : "memory");
 }
+__device__ __forceinline__ void store_peer(std::uint32_t to, uint2 value, std::uint32_t barrier) {
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];"
+                 :
+                 : "r"(to), "r"(value.x), "r"(value.y), "r"(barrier)
+                 : "memory");
+}
 __device__ __forceinline__ void store_peer(std::uint32_t to, uint4 value, std::uint32_t barrier) {
     asm volatile(
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];"

@@ -12,6 +12,9 @@ inline std::uint32_t peer_address(std::uint32_t address, std::uint32_t rank) {
 inline void store_peer(std::uint32_t to, std::uint32_t value, std::uint32_t barrier) {
     emulator::store_peer(to, &value, sizeof value, barrier);
 }
+inline void store_peer(std::uint32_t to, uint2 value, std::uint32_t barrier) {
+    emulator::store_peer(to, &value, sizeof value, barrier);
+}
 inline void store_peer(std::uint32_t to, uint4 value, std::uint32_t barrier) {
     emulator::store_peer(to, &value, sizeof value, barrier);
 }

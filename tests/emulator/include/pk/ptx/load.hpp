@@ -18,5 +18,9 @@ inline uint4 load_relaxed_words(const std::uint32_t* p) {
     emulator::polled_load();
     return *reinterpret_cast<const uint4*>(p);
 }
+inline void store_relaxed_words(std::uint32_t* p, uint4 v) {
+    const std::uint32_t words[] = {v.x, v.y, v.z, v.w};
+    for (std::uint32_t i = 0; i < 4; ++i) emulator::store_later(p + i, words[i]);
+}
 
 }  // namespace pk::ptx
