@@ -60,9 +60,8 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
     ffn_chunks = ffn_chunks + 2 if rest else max(ffn_chunks, sizes.ffn // 32 // (sizes.kv_heads + 1) + 2)
 
     total = 1024 + 32 * _WARPS + _aligned((layers * 4 + 1) * 8) + _aligned(layers * _POINTERS)
-    total += _aligned((1 if one else rows * 2) * _WARPS * _STRETCH) + _aligned(
-        rows * 4 * sizes.head
-    )  # the step's keys and values
+    total += _aligned((1 if one else rows * 2) * _WARPS * _STRETCH)
+    total += _aligned(rows * 4 * sizes.head)  # the step's keys and values
     least = total + _DRAW
     total += hidden + attention if one else max(hidden, attention)
     lanes = _WARPS if one else min(max(rows * qkv * 4 // partial, 16), 32)

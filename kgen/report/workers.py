@@ -20,6 +20,10 @@ from kgen.report.sizes import size_text
 
 MOST_CLUSTERS = 16  # that the sums over clusters are written for
 PASS_TOKENS = 512  # that the kernel beside the cluster worker reads of prompts at a time
+SEVERAL_ROWS = (
+    "of several rows each of these takes a second wait through global memory: an SM adds up a share of the "
+    "rows\nand hands it to the SMs that need the same columns;\n"
+)
 ATTENTION = "attention"  # the phase that streams keys and values, not weights
 
 
@@ -170,6 +174,7 @@ class Workers:
         total = (
             f"{len(c.layer)} dependent phases a layer, {c.barriers_per_layer} of them behind a barrier of "
             f"all SMs; {c.phases:,} phases and {c.barriers:,} barriers a step;\n"
+            f"{SEVERAL_ROWS if c.step_rows > 1 else ''}"
             "bytes are means over layers, those of attention for full contexts;\n"
             f"weights that an SM streams in a step: {_step_text(c)}\n"
             f"prompts of up to {c.step_rows} tokens are read by the first step, longer ones by a kernel "

@@ -163,6 +163,10 @@ def test_table_of_a_decoder(llama: Workers) -> None:
         "the most is 1.14 times the mean",
     ):
         assert line in text
+    several = "of several rows each of these takes a second wait through global memory"
+    assert several in text
+    assert llama.cluster is not None
+    assert several not in text_of(replace(llama, cluster=replace(llama.cluster, step_rows=1)))
     qkv = next(line for line in text.splitlines() if "QKV" in line)
     assert [cell.strip() for cell in qkv.split("│")[-3:-1]] == ["197 kB", "0 B"]
 
