@@ -14,7 +14,7 @@ LEAST_PAGES = 2
 _ROOM = 232448 - 1024  # of a block on sm_90
 _MOST_PAGES = 8
 _WARPS = 8
-_SUM_STRIDE = 68
+_ZEROS = 640  # bytes of weights that there are not
 _DRAW = 16640  # bytes for drawing a token
 _POINTERS = 32  # bytes of a layer's pointers
 _STRETCH = 16  # bytes of a stretch of attention
@@ -61,24 +61,24 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
 
     total = 1024 + 32 * _WARPS + _aligned((layers * 4 + 1) * 8) + _aligned(layers * _POINTERS)
     total += _aligned((1 if one else rows * 2) * _WARPS * _STRETCH)
-    total += _aligned(rows * 4 * sizes.head)  # the step's keys and values
+    total += _aligned(rows * 4 * sizes.head) + _ZEROS  # the step's keys and values
     least = total + _DRAW
     total += hidden + attention if one else max(hidden, attention)
     lanes = _WARPS if one else min(max(rows * qkv * 4 // partial, 16), 32)
-    lanes_bytes, sums = (
-        _aligned(lanes * partial),
-        _aligned(_WARPS * rows * _SUM_STRIDE * 4 * (4 if one else 1)),
-    )
+    lanes_bytes = _aligned(lanes * partial)
+    halves = 2 * (256 if one else _WARPS * 32 * rows)  # of the sums of a tile
     total += max(
         max(_aligned(rows * qkv * 4), 0 if one else lanes_bytes) + _aligned(output * rows * 2),
         _aligned(ffn_chunks * 64 * rows),
     )
-    total += max(sums, lanes_bytes) if one else sums
+    total += max(halves, lanes_bytes) if one else halves
     pieces = -(-columns // 128)
     total += (pieces if one else -(-rows * pieces // sizes.kv_heads)) * 512  # of the residual stream
     total += _aligned(MEMBERS * pieces * rows * 4)
     total += 128  # the scales
-    total += _aligned(rows * sizes.head * 4) + _aligned(4 * sizes.head) + _WARPS * 256
+    total += (
+        _aligned(rows * sizes.head * 4) + _aligned(4 * sizes.head) + _WARPS * (512 if rows == 16 else 256)
+    )
     return -(-max(total, least) // 1024) * 1024
 
 

@@ -48,8 +48,8 @@ LOSSES = (
     Loss(
         "a word of the partial sums",
         "streams.hpp",
-        "        pk::store_relaxed(to + ",
-        "        if ({at} && o == 5) return;\n        pk::store_relaxed(to + ",
+        "        pk::store_relaxed(place, ",
+        "        if (!({at} && block.warp() == 1 && lane == 4)) pk::store_relaxed(place, ",
         9,
         40,
     ),
@@ -65,11 +65,20 @@ LOSSES = (
     Loss(
         "a store to a member of the cluster",
         "streams.hpp",
-        "                block.send(e, at, value);",
-        "                if (!({at} && e == Exchange::qkv && i == 2)) block.send(e, at, value);",
+        "        if (rank < members) block.send_to(rank, e, offset, value);",
+        "        if (rank < members && !({at} && e == Exchange::qkv && row == 0 && rank == 2))\n"
+        "            block.send_to(rank, e, offset, value);",
         3,
         56,
-        batches=(1,),  # with several rows another function sends
+    ),
+    Loss(
+        "a slice of the activations",
+        "gather.hpp",
+        "    block.copy_to(block.warp(), Exchange::hidden, L::hidden + ",
+        "    if (!({at})) block.copy_to(block.warp(), Exchange::hidden, L::hidden + ",
+        6,
+        48,
+        batches=(3,),  # of a batch of one each warp sends its own piece
     ),
     Loss(
         "that a block has done the step",

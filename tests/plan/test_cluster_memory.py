@@ -50,7 +50,7 @@ def test_rows_that_fit() -> None:
         "Llama1B": 16,
         "Llama8B": 8,
         "Qwen600M": 16,
-        "Qwen1700M": 8,
+        "Qwen1700M": 16,
         "Qwen8B": 8,
         "Tiny": 16,
         "Odd": 16,

@@ -106,3 +106,17 @@ def test_all_loads_of_a_look_are_on_their_way_together(kernels: dict[int, list[t
         assert sums, (rows, counts)
         assert bool(pieces) == (rows > 1), (rows, counts)
         assert len(sums) + len(pieces) == len(counts), (rows, counts)
+
+
+def test_products_follow_each_other(kernels: dict[int, list[tuple[str, str]]]) -> None:
+    """Neither waits for the one before, nor for a descriptor from the lanes' registers.
+
+    The compiler does both where it cannot tell what is equal in a warp, and says so of the first only.
+    """
+    for rows, code in kernels.items():
+        names = [instruction for instruction, _ in code]
+        products = [at for at, name in enumerate(names) if "HGMMA" in name]
+        assert products, rows
+        between = names[products[0] - 30 : products[-1]]
+        assert sum("R2UR" in name for name in between) < len(products), rows
+        assert sum("WARPGROUP.DEPBAR" in name for name in between) < len(products) / 4, rows

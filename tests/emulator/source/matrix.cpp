@@ -72,6 +72,20 @@ void load(void* const* operands, std::uint32_t came) {
     }
 }
 
+void transpose(void* const* operands, std::uint32_t came) {
+    if (came != ~0u) fail("movmatrix without all lanes: %08x", came);
+    std::uint16_t m[8][8];
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+        const std::uint32_t pair = *static_cast<const std::uint32_t*>(operands[lane]);
+        m[lane / 4][lane % 4 * 2] = static_cast<std::uint16_t>(pair);
+        m[lane / 4][lane % 4 * 2 + 1] = static_cast<std::uint16_t>(pair >> 16);
+    }
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+        const std::uint32_t g = lane / 4, i = lane % 4 * 2;
+        *static_cast<std::uint32_t*>(operands[lane]) = m[i][g] | std::uint32_t{m[i + 1][g]} << 16;
+    }
+}
+
 }  // namespace
 
 void mma_m16n8k16(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
@@ -82,6 +96,11 @@ void mma_m16n8k16(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_
 void load_matrices(std::uint32_t (&v)[4], std::uint32_t row, bool transposed) {
     Load mine = {v, shared_pointer(row, 16)};
     together(~0u, transposed ? load<true> : load<false>, &mine);
+}
+
+std::uint32_t transpose_matrix(std::uint32_t pair) {
+    together(~0u, transpose, &pair);
+    return pair;
 }
 
 }  // namespace emulator

@@ -98,6 +98,10 @@ void mbarrier_arrive(std::uint32_t address, std::uint32_t expected_bytes) {
     visible_step();
 }
 
+bool mbarrier_test(std::uint32_t address, std::uint32_t parity) {
+    return load(block_of(address), offset_of(address, 8)).phase != parity;
+}
+
 bool mbarrier_wait(std::uint32_t address, std::uint32_t parity) {
     Block& block = block_of(address);
     const std::uint32_t offset = offset_of(address, 8);
@@ -117,12 +121,18 @@ void bulk_load(std::uint32_t to, const void* from, std::uint32_t bytes, std::uin
         fail("a bulk copy of %u bytes from %p", bytes, from);
     }
     Block& block = block_of(to);
+    if (&block != &block_of(barrier)) fail("a bulk copy to %08x counts in another block: %08x", to, barrier);
     // Nobody may use what is there any more, nor what comes before it has been waited for.
     const std::uint32_t offset = offset_of(to, 16);
     offset_of(to + bytes - 16, 16);
     poison(block.memory + offset, bytes);
     current->add(Transfer{&block, offset, offset_of(barrier, 8), bytes, from, {}});
     visible_step();
+}
+
+void bulk_copy_to_peer(std::uint32_t to, std::uint32_t from, std::uint32_t bytes, std::uint32_t barrier) {
+    if (&block_of(from) != running->block) fail("a bulk copy from another block: %08x", from);
+    bulk_load(to, shared_pointer(from, 16), bytes, barrier);
 }
 
 void store_peer(std::uint32_t to, const void* value, std::uint32_t bytes, std::uint32_t barrier) {

@@ -6,7 +6,9 @@
 int main() {
     units::test_product();
     units::test_matrix_loads();
+    units::test_transposition();
     units::test_warpgroup_product();
+    units::test_warpgroup_pieces();
     units::test_copies();
     units::test_exchange();
     units::test_votes();

@@ -75,7 +75,27 @@ void load(const Bits* matrices, std::uint32_t* v, bool transposed) {
     for (unsigned int n = 0; n < 4; ++n) v[n * 32 + lane] = fragment[n];
 }
 
+void transpose(const std::uint32_t* pairs, std::uint32_t* transposed) {
+    transposed[threadIdx.x] = pk::ptx::transpose_matrix(pairs[threadIdx.x]);
+}
+
 }  // namespace
+
+void units::test_transposition() {
+    const std::vector<Bits> matrix = random_matrix(64, 9);
+    std::vector<std::uint32_t> pairs(32), transposed(32);
+    for (unsigned int lane = 0; lane < 32; ++lane) {
+        const unsigned int at = lane / 4 * 8 + lane % 4 * 2;
+        pairs[lane] = matrix[at] | std::uint32_t{matrix[at + 1]} << 16;
+    }
+    check(run(transpose, 1, 1, 32, 0, pairs.data(), transposed.data()) == cudaSuccess, "movmatrix runs");
+    for (unsigned int row = 0; row < 8; ++row) {
+        for (unsigned int column = 0; column < 8; ++column) {
+            const std::uint32_t pair = transposed[row * 4 + column / 2];
+            check(static_cast<Bits>(pair >> column % 2 * 16) == matrix[column * 8 + row], "movmatrix");
+        }
+    }
+}
 
 void units::test_product() {
     for (unsigned int seed = 0; seed < 4; ++seed) {

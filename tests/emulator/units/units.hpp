@@ -5,7 +5,9 @@ namespace units {
 
 void test_product();
 void test_matrix_loads();
+void test_transposition();
 void test_warpgroup_product();
+void test_warpgroup_pieces();
 void test_copies();
 void test_exchange();
 void test_votes();

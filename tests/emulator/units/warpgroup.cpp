@@ -54,7 +54,69 @@ void multiply(const std::uint16_t* a, const std::uint16_t* b, float* c, bool ear
     if (!early) each([](float& sum, float& at) { at = sum; });
 }
 
+// c [64][8 * octets] = a [64][16] b' of b [8 * octets][16], which lies as pieces `stride` bytes apart.
+template <std::size_t Sums>
+void multiply_pieces(const std::uint16_t* a, const std::uint16_t* b, float* c, std::uint32_t stride) {
+    unsigned char* memory = emulator::dynamic_memory();
+    const unsigned int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, i = lane % 4;
+    constexpr unsigned int count = Sums * 2;
+    for (unsigned int p = 0; p < 2 && threadIdx.x == 0; ++p) {
+        // Where pieces overlap, row 0 of the second is there in the end.
+        for (unsigned int n = 0; n < count; ++n)
+            std::memcpy(memory + p * stride + n * 16, b + n * 16 + p * 8, 16);
+    }
+    __syncthreads();
+    std::uint32_t fragment[4];
+    for (unsigned int n = 0; n < 4; ++n) {
+        std::memcpy(&fragment[n], a + (warp * 16 + g + n % 2 * 8) * 16 + i * 2 + n / 2 * 8, 4);
+    }
+    float sums[Sums] = {};
+    pk::ptx::wgmma_fence();
+    pk::ptx::wgmma_m64k16(sums, fragment, pk::ptx::wgmma_pieces(pk::ptx::shared_address(memory), stride));
+    pk::ptx::wgmma_commit();
+    pk::ptx::wgmma_wait<0>();
+    for (unsigned int n = 0; n < Sums; ++n) {
+        const unsigned int row = warp * 16 + g + n / 2 % 2 * 8, column = n / 4 * 8 + i * 2 + n % 2;
+        c[row * count + column] = sums[n];
+    }
+}
+
+float number(std::uint16_t bits) {
+    return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+// `used`: rows of b that are looked at.
+template <std::size_t Sums>
+void check_pieces(std::uint32_t stride, unsigned int used, const char* what) {
+    constexpr unsigned int count = Sums * 2;
+    std::mt19937 generator(5);
+    std::normal_distribution<float> normal;
+    std::vector<std::uint16_t> a(rows * 16), b(count * 16);
+    for (auto* matrix : {&a, &b}) {
+        for (std::uint16_t& one : *matrix) one = pk::tile::to_bf16(normal(generator)).bits;
+    }
+    std::vector<float> c(rows * count);
+    units::check(units::run(multiply_pieces<Sums>, 1, 1, 128, 4096, a.data(), b.data(), c.data(), stride) ==
+                     cudaSuccess,
+                 "wgmma of pieces runs");
+    for (unsigned int row = 0; row < rows; ++row) {
+        for (unsigned int column = 0; column < used; ++column) {
+            double expected = 0;
+            for (unsigned int k = 0; k < 16; ++k)
+                expected += double(number(a[row * 16 + k])) * number(b[column * 16 + k]);
+            units::check(std::abs(c[row * count + column] - expected) < 1e-4, what);
+        }
+    }
+}
+
 }  // namespace
+
+void units::test_warpgroup_pieces() {
+    check_pieces<4>(128, 8, "wgmma of 8 rows in pieces");
+    check_pieces<4>(1024, 8, "wgmma of 8 rows in pieces far apart");
+    check_pieces<8>(256, 16, "wgmma of 16 rows in pieces");
+    check_pieces<4>(16, 1, "wgmma of a row of pieces");
+}
 
 void units::test_warpgroup_product() {
     std::mt19937 generator(3);

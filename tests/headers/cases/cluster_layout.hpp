@@ -47,7 +47,8 @@ void check_layout(Suite& suite) {
     const Region qkv = {"qkv", L::qkv, R * (group_heads + 2) * D::head * 4};
     const Region attended = {"attended", L::attended, R * group_heads * D::head * 2};
     const Region ffn = {"ffn", L::ffn, mpk::cluster::Shares<D>::most_ffn_chunks() * 32 * R * 2};
-    const Region sums = {"sums", L::sums, L::sum_slots * consumer_warps * R * (64 + 4) * 4};
+    // Two bands: 16 sums of each tile of a batch of one, else half of those of both its warps.
+    const Region halves = {"halves", L::halves, 2 * (R == 1 ? 4 * 16 * 4 : 2 * 4 * 16 * R * 4 / 2)};
     const Region lanes = {"lanes", L::lanes, L::lane_slots * partial};
     const Regions always = {
         {"control", L::control, sizeof(mpk::cluster::Control)},
@@ -60,7 +61,9 @@ void check_layout(Suite& suite) {
         {"scales", L::scales, R * 4},
         {"angles", L::angles, R * D::head / 2 * 8},
         {"head_norms", L::head_norms, 2 * D::head * 2},
-        {"stage", L::stage, consumer_warps * 256},
+        // 16 sums of f32 for each row of a warp, or 128 columns of bf16.
+        {"stage", L::stage, consumer_warps * (R == 16 ? 8 * 64 : 256)},
+        {"zeros", L::zeros, 512 + 16},
         {"ring", L::ring, L::pages * page_bytes},
     };
     const auto together = [&](const char* phase, Regions regions) {
@@ -77,17 +80,16 @@ void check_layout(Suite& suite) {
     };
     // Of a batch of one, the next activations may come while a member still folds; all get all spans.
     if (R == 1) attention.push_back(hidden);
-    together("QKV", {hidden, qkv, sums});
+    together("QKV", {hidden, qkv, halves});
     // A member without spans may still write its keys when the others send the next activations.
     together("the end of attention", {hidden, {"fresh", L::fresh, R * 2 * D::head * 2}, qkv, attended});
     together("attention", attention);
     Regions heads = {{"query", L::query, R * group_heads * D::head * 2}, qkv, attended};
     heads.push_back({"fresh", L::fresh, R * 2 * D::head * 2});
     together("heads", heads);
-    together("output", {attended, hidden, sums});
-    together("gate, up and down", {hidden, ffn, sums});
-    // The candidates lie in `stage`, one of 12 bytes a warp.
-    together("candidates for the next token", {hidden, sums});  // in the room of the latter
+    together("output", {attended, hidden, halves});
+    together("gate, up and down", {hidden, ffn, halves});
+    together("logits", {hidden, halves});
     constexpr std::uint32_t most = 232448 - 1024;  // of a block on sm_90, less what the system takes
     const bool fits = L::pages == 0 ? L::ring + page_bytes > most : L::bytes <= most;
     suite.check(D::name() + ", " + std::to_string(R) + " rows fit", fits && L::ring % 128 == 0);
@@ -126,7 +128,7 @@ inline void cluster_layout_cases(Suite& suite) {
     detail::check_runs<TinyDecoder, 16>(suite);
     detail::check_runs<Llama1B, 16>(suite);
     detail::check_runs<Qwen06B, 16>(suite);
-    detail::check_runs<Qwen17B, 8>(suite);
+    detail::check_runs<Qwen17B, 16>(suite);
     detail::check_runs<Qwen8B, 8>(suite);
 }
 

@@ -149,9 +149,37 @@ inline void check_used_clusters(Suite& suite) {
     suite.check("used clusters", good);
 }
 
+// Of every row and column two bytes of their own: in its piece, of column 8 i + 2 p + e, at word i of piece
+// p.
+inline void check_activations(Suite& suite, std::uint32_t rows) {
+    using mpk::cluster::pair_offset;
+    constexpr std::uint32_t columns = 96;
+    std::vector<int> seen(columns * rows * 2, 0);
+    bool placed = true, pieces = true;
+    for (std::uint32_t column = 0; column < columns; column += 2) {
+        const std::uint32_t chunk = column / 32, i = column % 32 / 8, p = column % 8 / 2;
+        for (std::uint32_t row = 0; row < rows; ++row) {
+            const std::uint32_t at = pair_offset(rows, column, row);
+            placed = placed && at == ((chunk * 4 + p) * rows + row) * 16 + i * 4;
+            for (std::uint32_t b = 0; b < 4; ++b) ++seen[at + b];
+        }
+    }
+    for (std::uint32_t t = 0; t < columns / 8; ++t) {
+        for (std::uint32_t index = 0; index < 8; ++index) {
+            const std::uint32_t column = mpk::cluster::ffn_column(t, index);
+            const std::uint32_t at = pair_offset(rows, column, 0) + column % 2 * 2;
+            pieces = pieces && at == t * rows * 16 + index * 2;
+        }
+    }
+    const std::string name = "activations of " + std::to_string(rows) + " rows";
+    suite.check(name, placed && std::all_of(seen.begin(), seen.end(), [](int n) { return n == 1; }));
+    suite.check(name + ": a tile of the FFN is a piece", pieces);
+}
+
 }  // namespace detail
 
 inline void cluster_shares_cases(Suite& suite) {
+    for (const std::uint32_t rows : {1, 8, 16}) detail::check_activations(suite, rows);
     detail::check_used_clusters(suite);
     each_decoder([&]<class D>() {
         for (std::uint32_t clusters = 8; clusters <= 16; ++clusters) {

@@ -21,12 +21,15 @@ void mbarrier_init(std::uint32_t address, std::uint32_t arrivals);
 void mbarrier_arrive(std::uint32_t address, std::uint32_t expected_bytes);
 // Whether the phase of this parity is complete. Waits for that; may say no when no thread can go on.
 bool mbarrier_wait(std::uint32_t address, std::uint32_t parity);
+// The same without a wait.
+bool mbarrier_test(std::uint32_t address, std::uint32_t parity);
 
 // --- what happens some time later, in any order, and counts its bytes on an mbarrier
 
 // Global to shared memory; all multiples of 16.
 void bulk_load(std::uint32_t to, const void* from, std::uint32_t bytes, std::uint32_t barrier);
-// To the shared memory of a block of the cluster.
+// From the shared memory of the block to that of a block of the cluster, and of a value.
+void bulk_copy_to_peer(std::uint32_t to, std::uint32_t from, std::uint32_t bytes, std::uint32_t barrier);
 void store_peer(std::uint32_t to, const void* value, std::uint32_t bytes, std::uint32_t barrier);
 // A relaxed store to global memory: seen by others later, unless a release of its block comes first.
 void store_later(std::uint32_t* to, std::uint32_t value);

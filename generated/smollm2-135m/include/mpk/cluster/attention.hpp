@@ -74,13 +74,16 @@ struct Running {
     }
 };
 
-// 2 Pairs channels of a row's result, piece `piece` of them, from the spans [0, count), each at slot(span)
-// with its maximum and sum at totals(span): use(column, the channels as pairs of bf16).
+// 2 Pairs channels of a row's result, as pairs 8 channels apart, from the spans [0, count), each at
+// slot(span) with its maximum and sum at totals(span): use(first channel's column, the pairs in bf16).
+// `piece` counts them in the order of columns of the first ones.
 template <std::uint32_t Pairs, class B, class Slot, class Use>
 PK_DEVICE void finish_piece(const B&, std::uint32_t count, std::uint32_t piece, Slot slot, Use use) {
     using D = typename B::D;
-    constexpr std::uint32_t each = 2 * Pairs, of_head = D::head / each;
-    const std::uint32_t head = piece / of_head, channel = piece % of_head * each;
+    // Pairs that lie between two of the same piece.
+    constexpr std::uint32_t between = Pairs == 1 ? 1 : 4;
+    const std::uint32_t column = piece / between * (between * Pairs * 2) + piece % between * 2;
+    const std::uint32_t head = column / D::head, channel = column % D::head;
     Running<Pairs> total;
     for (std::uint32_t s = 0; s < count; ++s) {
         std::uint32_t totals = D::head;
@@ -89,7 +92,7 @@ PK_DEVICE void finish_piece(const B&, std::uint32_t count, std::uint32_t piece, 
         float2 x[Pairs];
         PK_UNROLL
         for (std::uint32_t i = 0; i < Pairs; ++i)
-            x[i] = *reinterpret_cast<const float2*>(p + channel + 2 * i);
+            x[i] = *reinterpret_cast<const float2*>(p + channel + 8 * i);
         if (s == 0) {
             total.most = most_sum.x;
             total.sum = most_sum.y;
@@ -103,7 +106,7 @@ PK_DEVICE void finish_piece(const B&, std::uint32_t count, std::uint32_t piece, 
     std::uint32_t pair[Pairs];
     PK_UNROLL
     for (std::uint32_t i = 0; i < Pairs; ++i) pair[i] = bf16_pair(total.x[i].x * scale, total.x[i].y * scale);
-    use(head * D::head + channel, pair);
+    use(column, pair);
 }
 
 // A batch of one: every member gets every span, which saves the way back from an owner.
@@ -136,8 +139,7 @@ PK_DEVICE void attend_one(B& block) {
     for (std::uint32_t piece = block.thread(); piece < B::S::output_cols / 2; piece += consumers) {
         finish_piece<1>(
             block, spans.count, piece, slot, [&](std::uint32_t column, const std::uint32_t (&pair)[1]) {
-                *block.template at<std::uint32_t>(L::attended + column / chunk * 64 + column % chunk * 2) =
-                    pair[0];
+                *block.template at<std::uint32_t>(L::attended + pair_offset(1, column, 0)) = pair[0];
             });
     }
     block.sync();
@@ -169,8 +171,8 @@ PK_DEVICE void finish_group(B& block, const Stretch* group, std::uint32_t count)
     using D = typename B::D;
     using L = typename B::L;
     constexpr std::uint32_t R = B::rows_room;
-    // Four channels a thread; some rows at a time.
-    constexpr std::uint32_t pieces = B::S::output_cols / 4;
+    // A piece of the activations a thread; some rows at a time.
+    constexpr std::uint32_t pieces = B::S::output_cols / 8;
     constexpr std::uint32_t threads = pieces < consumers ? pieces : consumers, together = consumers / threads;
     std::uint32_t found = 0;
     _Pragma("unroll 1") for (std::uint32_t i = 0; i < count;) {
@@ -199,12 +201,11 @@ PK_DEVICE void finish_group(B& block, const Stretch* group, std::uint32_t count)
             return slot_at(block, one.first_slot + s * slots);
         };
         for (std::uint32_t piece = block.thread() % threads; piece < pieces; piece += threads) {
-            finish_piece<2>(
-                block, mine.count, piece, slot, [&](std::uint32_t column, const std::uint32_t (&pair)[2]) {
-                    block.send_all(Exchange::attention,
-                                   L::attended + column / chunk * (R * 64) + row * 64 + column % chunk * 2,
-                                   uint2{pair[0], pair[1]});
-                });
+            finish_piece<4>(block, mine.count, piece, slot,
+                            [&](std::uint32_t column, const std::uint32_t (&pair)[4]) {
+                                block.send_all(Exchange::attention, L::attended + pair_offset(R, column, row),
+                                               uint4{pair[0], pair[1], pair[2], pair[3]});
+                            });
         }
     }
 }

@@ -8,11 +8,13 @@
 #include "mpk/timeline.hpp"
 #include "pk/platform/atomic.hpp"
 #include "pk/ptx/block_number.hpp"
+#include "pk/ptx/bulk_copy.hpp"
 #include "pk/ptx/cluster.hpp"
 #include "pk/ptx/mbarrier.hpp"
 #include "pk/ptx/named_barrier.hpp"
 #include "pk/ptx/shared_flag.hpp"
 #include "pk/ptx/thread_number.hpp"
+#include "pk/ptx/uniform.hpp"
 
 namespace mpk::cluster {
 
@@ -25,6 +27,17 @@ template <class D>
 PK_DEVICE std::uint32_t op_of(std::uint32_t layer, LayerOp op) {
     return 1 + layer * 7 + static_cast<std::uint32_t>(op);
 }
+
+// x, which is equal in the warp, so that the compiler knows it: what depends on it is worked out once for all
+// lanes, and branches and loops by it do not part them. If it sees lanes part for good anywhere in a layer,
+// by a loop whose bounds it takes for different, it does nothing for all lanes any more; then each tensor
+// core product waits for its descriptor. All lanes call.
+PK_DEVICE std::uint32_t uniform(std::uint32_t x) {
+    return pk::ptx::of_first_lane(x);
+}
+
+// The named barriers of the two warps of a tile, one for each tile of a band; the consumers' own is 1.
+inline constexpr std::uint32_t pair_barrier = 8;
 
 template <class Decoder, std::uint32_t R>
 class Block {
@@ -59,6 +72,7 @@ public:
 
     PK_DEVICE std::uint32_t thread() const { return thread_; }
     PK_DEVICE std::uint32_t warp() const { return thread_ / 32; }
+    PK_DEVICE std::uint32_t uniform_warp() const { return uniform(warp()); }
     PK_DEVICE std::uint32_t lane() const { return thread_ % 32; }
     // Read anew each time, so as not to take a register all along.
     PK_DEVICE std::uint32_t number() const { return pk::ptx::block_number(); }
@@ -96,10 +110,8 @@ public:
     PK_DEVICE std::uint32_t address(std::uint32_t offset) const { return base_ + offset; }
     PK_DEVICE Control& control() const { return *at<Control>(L::control); }
     PK_DEVICE const StepBoard& board() const { return control().step; }
-    PK_DEVICE std::uint32_t rows() const {
-        if constexpr (R == 1) return 1;
-        return control().step.rows;
-    }
+    // Of a batch of one, too, it is read: as a constant it makes the compiler see lanes part (uniform).
+    PK_DEVICE std::uint32_t rows() const { return control().step.rows; }
     PK_DEVICE const LayerWeights& weights(std::uint32_t layer) const {
         return at<const LayerWeights>(L::weights)[layer];
     }
@@ -116,15 +128,21 @@ public:
 
     // --- the ring
 
-    // Address of the next page, when it has come.
-    PK_DEVICE std::uint32_t wait_page() {
+    // Address of the next page, when it has come. All lanes. `there`: is_page_there() before.
+    PK_DEVICE std::uint32_t wait_page() { return wait_page(is_page_there()); }
+    PK_DEVICE std::uint32_t wait_page(bool there) {
         std::uint64_t* full = &control().full[page_];
         const TimelineTrack::Time begin = track.now();
-        if (!pk::ptx::mbarrier_try_wait(full, parity_)) {
-            patience.until([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step());
+        if (!there) {
+            patience.until_all([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step());
         }
         if constexpr (PK_TIMELINE != 0) track.record(Activity::wait_page, begin, setup.op_tasks[op], step());
         return base_ + L::ring + page_ * L::page_bytes;
+    }
+
+    // Whether the next page has come. All lanes.
+    PK_DEVICE bool is_page_there() const {
+        return __all_sync(~0u, pk::ptx::mbarrier_test_wait(&control().full[page_], parity_));
     }
 
     // The warp has read the page: it arrives for all lanes, whose reads the warp barrier orders before.
@@ -151,7 +169,7 @@ public:
         }
     }
 
-    // The consumers begin the next stream.
+    // The consumers turn to a stream of the layer, or to its attention.
     PK_DEVICE void begin(std::uint32_t layer, LayerOp which) {
         enter(op_of<D>(layer, which));
         if constexpr (!D::pipelining) {
@@ -179,8 +197,14 @@ public:
         pk::ptx::store_peer(base + offset, value, base + barrier_offset(e));
     }
 
-    // To every member. For threads that have a value of their own; of a batch of one it is quicker to have
-    // eight threads send the same one.
+    // `bytes` at `offset` in this block's memory to the same place in that of another member. One thread,
+    // after a barrier of those who wrote them, with a fence.proxy.async before it.
+    PK_DEVICE void copy_to(std::uint32_t rank, Exchange e, std::uint32_t offset, std::uint32_t bytes) const {
+        const std::uint32_t base = pk::ptx::peer_address(base_, rank);
+        pk::ptx::bulk_copy_to_peer(base + offset, base_ + offset, bytes, base + barrier_offset(e));
+    }
+
+    // To every member.
     template <class T>
     PK_DEVICE void send_all(Exchange e, std::uint32_t offset, T value) const {
         PK_UNROLL
@@ -200,8 +224,8 @@ public:
         const std::uint32_t bit = static_cast<std::uint32_t>(e), parity = exchange_parity_ >> bit & 1;
         const std::uint32_t barrier = base_ + barrier_offset(e);
         const TimelineTrack::Time begin = track.now();
-        const bool came = patience.until([&] { return pk::ptx::mbarrier_try_wait_cluster(barrier, parity); },
-                                         waiting, step());
+        const bool came = patience.until_all(
+            [&] { return pk::ptx::mbarrier_try_wait_cluster(barrier, parity); }, waiting, step());
         record_wait(begin, waiting);
         exchange_parity_ ^= 1u << bit;
         if (!came) exchange_parity_ |= lost;

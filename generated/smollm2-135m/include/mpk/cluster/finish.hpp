@@ -70,22 +70,26 @@ PK_DEVICE void read_board(const Machine& m, const Setup& setup, StepBoard& board
 }
 
 // What this block's member has of the step's attention; then the board is complete, and the loader may read
-// it. One warp, after read_board. The release hands on, too, what the epoch's acquire has brought.
+// it. All consumers, after read_board: one warp's work, but not a branch of it with a barrier inside, which
+// would part its lanes for the compiler (uniform). The release hands on, too, what the epoch's acquire has
+// brought.
 template <class B>
 PK_DEVICE void share_attention(B& block) {
     using D = typename B::D;
     using L = typename B::L;
     StepBoard& board = block.control().step;
     const std::uint32_t lane = block.lane();
-    if (lane < board.rows) {
-        Deal<D::jit_attention> deal(board.position, board.rows, block.member());
-        for (std::uint32_t row = 0; row <= lane; ++row) {
+    const std::uint32_t rows = uniform(board.rows);
+    const bool is_it = block.warp() == consumer_warps - 1;
+    {
+        Deal<D::jit_attention> deal(board.position, rows, block.member());
+        for (std::uint32_t row = 0; row < rows; ++row) {
             const Spans spans(board.position[row]);
             std::uint32_t owner;
             Part mine = deal.next(spans, owner);
             // Of one short row every member computes all, which is quicker than to exchange results.
             if (B::rows_room == 1 && spans.length == 1) mine = {0, spans.count};
-            if (row == lane) {
+            if (is_it && row == lane) {
                 board.share[row] = {static_cast<std::uint8_t>(mine.begin),
                                     static_cast<std::uint8_t>(mine.end),
                                     static_cast<std::uint8_t>(spans.count), static_cast<std::uint8_t>(owner)};
@@ -93,7 +97,7 @@ PK_DEVICE void share_attention(B& block) {
         }
     }
     __syncwarp();
-    if (lane == 0) {
+    if (is_it && lane == 0) {
         board.stretches = list_stretches(board.share, board.position, board.rows, L::lane_slots,
                                          block.template at<Stretch>(L::stretches));
         pk::ptx::store_release_shared(&block.control().ready, block.step() + 1);
@@ -135,7 +139,7 @@ PK_DEVICE void wait_for_blocks(B& block, Load load, Found found) {
         for (std::uint32_t i = 0; i < most; ++i) reached = reached && done[i] == block.step() + 1;
         return reached;
     };
-    block.patience.until(all, block.op, block.step());
+    block.patience.until_all(all, block.op, block.step());
     // Each lane acquires what it has polled; the warp barrier hands it to the other lanes.
     pk::ptx::fence_acq_rel();
     __syncwarp();
@@ -229,8 +233,8 @@ PK_DEVICE void finish_step(B& block) {
         if (!waited) detail::wait_for_blocks(block);
         const std::uint32_t drawn = block.control().drawn + __popc(block.board().drawing);
         if (block.board().drawing != 0 && block.warp() == 0) {
-            block.patience.until([&] { return pk::load_acquire(block.setup.drawn) == drawn; }, block.op,
-                                 block.step());
+            block.patience.until_all([&] { return pk::load_acquire(block.setup.drawn) == drawn; }, block.op,
+                                     block.step());
         }
         // After a wait that ran out there is no token to hand out: everyone leaves.
         const bool lost = block.any(block.patience.gone() || failed(m));

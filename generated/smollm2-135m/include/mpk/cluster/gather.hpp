@@ -31,6 +31,14 @@ PK_DEVICE std::uint32_t bf16_pair(float low, float high) {
     return pk::ptx::to_bf16_pair(low, high);
 }
 
+// Lanes 4 g + i with neighbouring g (columns) have values of rows 2 i and 2 i + 1 each: afterwards one has
+// both columns of row 2 i, the other of row 2 i + 1, as a pair of bf16.
+PK_DEVICE std::uint32_t pair_columns(float first_row, float second_row, std::uint32_t lane) {
+    const bool second = (lane & 4) != 0;
+    const float other = __shfl_xor_sync(~0u, second ? first_row : second_row, 4);
+    return second ? bf16_pair(other, second_row) : bf16_pair(first_row, other);
+}
+
 // a = a * fa + b * fb, rounded the same wherever it is used.
 PK_DEVICE float fold(float a, float fa, float b, float fb) {
     return __fmaf_rn(a, fa, __fmul_rn(b, fb));
@@ -50,6 +58,12 @@ PK_DEVICE std::uint64_t sums_offset(std::uint32_t turn, std::uint32_t sources, s
 PK_DEVICE std::uint32_t tag_of(std::uint32_t turn) {
     return turn >> 1 & 1;
 }
+
+// What a member has of the next activations, with room for all rows, and of their squares.
+template <class B>
+inline constexpr std::uint32_t slice_bytes = B::S::slice * B::rows_room * 2;
+template <class B>
+inline constexpr std::uint32_t squares_bytes = B::S::pieces * B::rows_room * 4;
 
 // 128 columns of a row of the member's slice, of which a lane has four; some lanes none where the slice ends.
 template <class B>
@@ -88,7 +102,7 @@ PK_DEVICE void wait_for_words(B& block, uint4 (&word)[Count], std::uint32_t tag,
         return ((wrong[0] | wrong[1] | wrong[2] | wrong[3]) & 1) == 0;
     };
     const TimelineTrack::Time begin = block.track.now();
-    block.patience.until(all, block.op, block.step());
+    block.patience.until_all(all, block.op, block.step());
     block.record_wait(begin, block.op);
 }
 
@@ -135,40 +149,70 @@ PK_DEVICE float4 add_sums(B& block, Source source, std::uint32_t turn, const Pie
     return *place = x;
 }
 
-// A piece of the next activations, and its squares, to all members. One warp.
+// A piece of the next activations and its squares: of a batch of one to all members, of several rows to this
+// block's memory. One warp.
 template <class B>
-PK_DEVICE void send_activations(B& block, const Piece<B>& piece, uint2 weights, float4 x) {
+PK_DEVICE void put_activations(B& block, const Piece<B>& piece, uint2 weights, float4 x) {
     using L = typename B::L;
     constexpr std::uint32_t R = B::rows_room, width = Piece<B>::width, slice = B::S::slice;
     const std::uint32_t lane = block.lane(), first = block.member() * slice + piece.begin;
-    if (!piece.is_inside(lane)) x = {};
+    const bool inside = piece.is_inside(lane);
+    if (!inside) x = {};
     const float4 weight = bf16_to_float4(weights);
-    // Through shared memory, so that each store to a peer carries 16 bytes.
-    unsigned char* stage = block.template at<unsigned char>(L::stage + block.warp() * 256);
-    __syncwarp();
-    *reinterpret_cast<uint2*>(stage + lane * 8) = {bf16_pair(x.x * weight.x, x.y * weight.y),
-                                                   bf16_pair(x.z * weight.z, x.w * weight.w)};
-    __syncwarp();
-    const std::uint32_t left = slice - piece.begin, sends = (left < width ? left : width) / 8;
-    for (std::uint32_t i = lane / members; i < sends; i += 32 / members) {
-        const std::uint32_t at = first + i * 8;
-        block.send(Exchange::hidden, L::hidden + at / chunk * (R * 64) + piece.row * 64 + at % chunk * 2,
-                   *reinterpret_cast<const uint4*>(stage + i * 16));
-    }
+    const std::uint32_t pair[2] = {bf16_pair(x.x * weight.x, x.y * weight.y),
+                                   bf16_pair(x.z * weight.z, x.w * weight.w)};
     const float squares =
         pk::warp_sum(__fmaf_rn(x.x, x.x, __fmaf_rn(x.y, x.y, __fmaf_rn(x.z, x.z, __fmul_rn(x.w, x.w)))));
-    if (lane < members) {
-        const std::uint32_t number = block.member() * B::S::pieces + piece.begin / width;
-        block.send(Exchange::hidden, L::squares + (number * R + piece.row) * 4, __float_as_uint(squares));
+    const std::uint32_t squares_at =
+        L::squares + ((block.member() * B::S::pieces + piece.begin / width) * R + piece.row) * 4;
+    if constexpr (R == 1) {
+        // Through shared memory, so that each store to a peer carries 16 bytes.
+        unsigned char* stage = block.template at<unsigned char>(L::stage + block.warp() * L::stage_bytes);
+        __syncwarp();
+        PK_UNROLL
+        for (std::uint32_t p = 0; p < 2; ++p) {
+            *reinterpret_cast<std::uint32_t*>(stage + pair_offset(1, lane * 4 + p * 2, 0)) = pair[p];
+        }
+        __syncwarp();
+        const std::uint32_t left = slice - piece.begin, sends = (left < width ? left : width) / 8;
+        PK_UNROLL
+        for (std::uint32_t first_send = 0; first_send < width / 8; first_send += 32 / members) {
+            const std::uint32_t i = first_send + lane / members;
+            if (i >= sends) continue;
+            block.send(Exchange::hidden, L::hidden + first * 2 + i * 16,
+                       *reinterpret_cast<const uint4*>(stage + i * 16));
+        }
+        if (lane < members) block.send(Exchange::hidden, squares_at, __float_as_uint(squares));
+    } else {
+        PK_UNROLL
+        for (std::uint32_t p = 0; p < 2; ++p) {
+            const std::uint32_t at = L::hidden + pair_offset(R, first + lane * 4 + p * 2, piece.row);
+            if (inside) *block.template at<std::uint32_t>(at) = pair[p];
+        }
+        if (lane == 0) *block.template at<float>(squares_at) = squares;
     }
+}
+
+// Of several rows the slice that all warps have put, with its squares, to the other members. A warp a member.
+template <class B>
+PK_DEVICE void copy_activations(B& block) {
+    using L = typename B::L;
+    constexpr std::uint32_t bytes = slice_bytes<B>, squares = squares_bytes<B>;
+    static_assert(members == consumer_warps);
+    pk::ptx::fence_proxy_async_shared();
+    block.sync();
+    if (block.lane() != 0 || block.warp() == block.member()) return;
+    block.copy_to(block.warp(), Exchange::hidden, L::hidden + block.member() * bytes, bytes);
+    block.copy_to(block.warp(), Exchange::hidden, L::squares + block.member() * squares, squares);
 }
 
 // Several rows: the new x of this block's share of the pieces of its slice, to the blocks with the same
 // slice.
 template <class B>
 PK_DEVICE void share_pieces(B& block, Source source, std::uint32_t turn, std::uint32_t* shared) {
-    const std::uint32_t clusters = block.setup.clusters, all = block.rows() * B::S::pieces;
-    for (std::uint32_t k = block.warp(), u; (u = block.cluster() + k * clusters) < all; k += consumer_warps) {
+    const std::uint32_t clusters = block.setup.clusters, all = uniform(block.rows()) * B::S::pieces;
+    for (std::uint32_t k = block.uniform_warp(), u; (u = block.cluster() + k * clusters) < all;
+         k += consumer_warps) {
         const auto piece = Piece<B>::of(u);
         const float4 x = add_sums(block, source, turn, piece, k);
         if (source == Source::embedding || !piece.is_inside(block.lane())) continue;
@@ -182,22 +226,24 @@ PK_DEVICE void share_pieces(B& block, Source source, std::uint32_t turn, std::ui
 }  // namespace detail
 
 // Adds the sums of `source` to the residual stream. If `send`, all members get normed activations in
-// L::hidden and L::scales; all consumers call and may read them after the next barrier of the block.
+// L::hidden and L::scales. All consumers call.
 template <class B>
 PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, std::uint32_t turn, bool send) {
     using D = typename B::D;
     using S = typename B::S;
-    const std::uint32_t all = block.rows() * S::pieces;
-    if (send) block.expect(Exchange::hidden, block.rows() * (D::hidden * 2 + members * S::pieces * 4));
+    const std::uint32_t rows = uniform(block.rows()), all = rows * S::pieces;
+    // Of a batch of one from all members, of several rows from the others.
+    constexpr std::uint32_t from = B::rows_room == 1 ? members : members - 1;
+    if (send) block.expect(Exchange::hidden, from * (detail::slice_bytes<B> + detail::squares_bytes<B>));
     const auto weights_of = [&](const detail::Piece<B>& piece) {
         return *reinterpret_cast<const uint2*>(weights + piece.column(block));
     };
     if constexpr (B::rows_room == 1) {
-        _Pragma("unroll 1") for (std::uint32_t u = block.warp(); u < all; u += consumer_warps) {
+        _Pragma("unroll 1") for (std::uint32_t u = block.uniform_warp(); u < all; u += consumer_warps) {
             const auto piece = detail::Piece<B>::of(u);
             const uint2 weight = weights_of(piece);
             const float4 x = detail::add_sums(block, source, turn, piece, u);
-            if (send) detail::send_activations(block, piece, weight, x);
+            if (send) detail::put_activations(block, piece, weight, x);
         }
     } else {
         std::uint32_t* shared = (source == Source::output ? block.setup.output_x : block.setup.down_x) +
@@ -207,7 +253,8 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
         // Until this block has found its sums it looks for nothing else: looks are in the way of stores.
         block.sync();
         constexpr std::uint32_t together = 4;
-        _Pragma("unroll 1") for (std::uint32_t u = block.warp(); u < all; u += together * consumer_warps) {
+        _Pragma("unroll 1") for (std::uint32_t u = block.uniform_warp(); u < all;
+                                 u += together * consumer_warps) {
             detail::Piece<B> piece[together];
             uint2 weight[together];
             uint4 word[together];
@@ -227,15 +274,14 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
                 if (u + i * consumer_warps >= all) continue;
                 const float4 x = source == Source::embedding ? detail::embedded(block, piece[i])
                                                              : detail::clear_tags(word[i]);
-                detail::send_activations(block, piece[i], weight[i], x);
+                detail::put_activations(block, piece[i], weight[i], x);
             }
         }
+        detail::copy_activations(block);
     }
     if (!send) return;
     block.wait(Exchange::hidden, block.op + 1);
-    // Nobody reads the sums of the products before any more.
-    block.sync();
-    _Pragma("unroll 1") for (std::uint32_t row = block.warp(); row < block.rows(); row += consumer_warps) {
+    _Pragma("unroll 1") for (std::uint32_t row = block.uniform_warp(); row < rows; row += consumer_warps) {
         const auto* squares = block.template at<const float>(B::L::squares) + row;
         float total = 0;
         for (std::uint32_t i = block.lane(); i < members * S::pieces; i += 32)
@@ -246,6 +292,7 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
                 1.0f / sqrtf(total / D::hidden + static_cast<float>(D::eps));
         }
     }
+    block.sync();
 }
 
 #endif

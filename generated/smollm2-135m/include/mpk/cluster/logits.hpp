@@ -1,7 +1,7 @@
 // The logits of the sequences that sample, and the best of each block's part of the vocabulary.
 #pragma once
 
-#include "mpk/cluster/gather.hpp"
+#include "mpk/cluster/product.hpp"
 #include "pk/tile/bf16.hpp"
 
 namespace mpk::cluster {
@@ -45,63 +45,65 @@ struct Candidate {
     }
 };
 
-// For each row 16 threads look for the best: of a batch of one too, as the sum of the exponentials must not
-// depend on the batch.
-inline constexpr std::uint32_t threads_of_row = consumers / most_rows;
-
-// The sequence that samples from the row whose best this thread looks for; negative: none.
+// The best that a thread has seen of each of its rows.
 template <class B>
-PK_DEVICE std::int32_t sampler_of_thread(const B& block) {
-    const std::uint32_t row = block.thread() / threads_of_row;
-    return row < block.rows() ? block.board().sampler[row] : -1;
-}
+struct Candidates {
+    Candidate of_row[Outputs<B::rows_room>::rows];
+};
 
-// Logits of tokens [first, first + count) to global memory, f32 [batch][padded vocab]; `best` of this
-// thread's.
-template <class B, class Sums>
-PK_DEVICE void emit_logits(B& block, std::uint32_t first, std::uint32_t count, const Sums& sums,
-                           Candidate& best) {
-    using L = typename B::L;
+// Logits of tokens [first, first + 16) to global memory, f32 [batch][padded vocab].
+template <class B>
+PK_DEVICE void emit_logits(B& block, std::uint32_t first, const Outputs<B::rows_room>& out,
+                           Candidates<B>& best) {
+    using Out = Outputs<B::rows_room>;
     constexpr std::uint64_t stride = pk::tile::padded(B::D::vocab);
-    const std::uint32_t row = block.thread() / threads_of_row, place = block.thread() % threads_of_row;
-    const auto* scales = block.template at<const float>(L::scales);
-    const auto* found = block.template at<const float>(L::stage);
-    float* logits = block.setup.logits;
-    if constexpr (B::rows_room == 1) {
-        // All threads add up, then 16 of them compare.
-        static_assert(L::sum_slots * band * tile * 4 <= consumer_warps * 256);
-        const std::int32_t only = block.board().sampler[0];
-        for (std::uint32_t o = block.thread(); o < count; o += consumers) {
-            const float logit = sums.at(0, o) * scales[0];
-            logits[only * stride + first + o] = logit;
-            block.template at<float>(L::stage)[o] = logit;
-        }
-        block.sync();
-    }
-    const std::int32_t sampler = sampler_of_thread(block);
-    if (sampler < 0) return;
-    for (std::uint32_t o = place; o < count; o += threads_of_row) {
-        float logit = 0;
-        if constexpr (B::rows_room == 1) {
-            logit = found[o];
-        } else {
-            logit = sums.at(row, o) * scales[row];
-            logits[sampler * stride + first + o] = logit;
-        }
-        best.add(logit, first + o);
+    const auto* scales = block.template at<const float>(B::L::scales);
+    const std::uint32_t lane = block.lane(), token = first + lane / 4;
+    if (!Out::is_there(block.warp(), lane)) return;
+    PK_UNROLL
+    for (std::uint32_t k = 0; k < Out::rows; ++k) {
+        const std::uint32_t row = Out::row(block.warp(), lane, k);
+        const std::int32_t sampler = row < block.rows() ? block.board().sampler[row] : -1;
+        if (sampler < 0) continue;
+        const float low = out.low[k] * scales[row], high = out.high[k] * scales[row];
+        float* to = block.setup.logits + std::uint32_t(sampler) * stride + token;
+        to[0] = low;
+        to[8] = high;
+        best.of_row[k].add(low, token);
+        best.of_row[k].add(high, token + 8);
     }
 }
 
-// The block's Best of every sampler.
+// The block's Best of every sampler. In an order that does not depend on the batch, as the sum of the
+// exponentials does on it: lanes of a row, then warps. All consumers.
 template <class B>
-PK_DEVICE void put_best(const B& block, Candidate best) {
+PK_DEVICE void put_best(B& block, Candidates<B>& best) {
+    using Out = Outputs<B::rows_room>;
+    static_assert(4 * most_rows * sizeof(Candidate) <= consumer_warps * B::L::stage_bytes);
+    auto* found = block.template at<Candidate>(B::L::stage);  // [warp of a tile][row]
+    const std::uint32_t lane = block.lane();
     PK_UNROLL
-    for (std::uint32_t step = threads_of_row / 2; step != 0; step /= 2) best.add_lane(step, block.lane());
-    const std::int32_t sampler = sampler_of_thread(block);
-    if (block.thread() % threads_of_row != 0 || sampler < 0) return;
-    Best* to = &block.setup.best[std::uint64_t(sampler) * gridDim.x + block.number()];
-    pk::store_relaxed(reinterpret_cast<uint4*>(to),
-                      {__float_as_uint(best.most), __float_as_uint(best.sum), best.token, block.step() + 1});
+    for (std::uint32_t k = 0; k < Out::rows; ++k) {
+        Candidate& mine = best.of_row[k];
+        PK_UNROLL
+        for (std::uint32_t step = 16; step >= 4; step /= 2) mine.add_lane(step, lane);
+        if (lane < 4 && Out::is_there(block.warp(), lane)) {
+            found[block.warp() % 4 * most_rows + Out::row(block.warp(), lane, k)] = mine;
+        }
+    }
+    block.sync();
+    const std::uint32_t row = block.thread();
+    const std::int32_t sampler = row < block.rows() ? block.board().sampler[row] : -1;
+    // Read here: in the branch they would part the lanes for the compiler (uniform).
+    const std::uint32_t number = block.number(), step = block.step() + 1;
+    if (sampler >= 0) {
+        Candidate all = found[row];
+        PK_UNROLL
+        for (std::uint32_t w = 1; w < 4; ++w) all.add(found[w * most_rows + row]);
+        Best* to = &block.setup.best[std::uint64_t(sampler) * gridDim.x + number];
+        pk::store_relaxed(reinterpret_cast<uint4*>(to),
+                          {__float_as_uint(all.most), __float_as_uint(all.sum), all.token, step});
+    }
 }
 
 }  // namespace detail

@@ -34,6 +34,23 @@ PK_HOST_DEVICE Part part_of(std::uint32_t count, std::uint32_t parts, std::uint3
     return {count * index / parts, count * (index + 1) / parts};
 }
 
+// Activations that the decode kernels multiply are bf16 [chunk of 32 columns][piece][row][8 columns], a piece
+// being what 8 steps of a tensor core product take: of column 8 i + 2 p + e, the word i of piece p. Offset in
+// bytes from the chunk's first, `rows` being those there is room for.
+PK_HOST_DEVICE constexpr std::uint32_t piece_offset(std::uint32_t rows, std::uint32_t piece,
+                                                    std::uint32_t row) {
+    return (piece * rows + row) * 16;
+}
+PK_HOST_DEVICE constexpr std::uint32_t pair_offset(std::uint32_t rows, std::uint32_t column,
+                                                   std::uint32_t row) {
+    return column / chunk * (rows * 64) + piece_offset(rows, column % 8 / 2, row) + column % chunk / 8 * 4;
+}
+// Row of gate and up of a tile of their weights whose result is column `index` of a piece: column of the FFN,
+// from the first of the cluster's on. So a tile's result is a piece.
+PK_HOST_DEVICE constexpr std::uint32_t ffn_column(std::uint32_t t, std::uint32_t index) {
+    return t / 4 * chunk + index / 2 * 8 + t % 4 * 2 + index % 2;
+}
+
 // FFN columns of a cluster in a layer, in chunks.
 struct FfnShare {
     std::uint16_t begin, count;
@@ -79,7 +96,8 @@ struct Shares {
         return layer * layer_streams + (stream == Stream::logits ? 0 : static_cast<std::uint32_t>(stream));
     }
 
-    // Which rows of the weight (for gate_up: tiles of 8 gate rows and the 8 up rows of the same columns).
+    // Which rows of the weight (for gate_up: tiles of 8 gate rows and the 8 up rows of the
+    // same columns, ffn_column).
     // `block` of all blocks; `ffn` of its cluster in this layer. Clusters without a group have no qkv,
     // output.
     PK_HOST_DEVICE static Tiles tiles(Stream stream, std::uint32_t block, std::uint32_t blocks,

@@ -41,41 +41,42 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
     for (;;) {
         block.enter(0);
         if (block.warp() == 0) {
-            block.patience.until([&] { return epoch_reached(setup, block.step()); }, 0, block.step());
+            block.patience.until_all([&] { return epoch_reached(setup, block.step()); }, 0, block.step());
             read_board<D, R>(m, setup, block.control().step, block.lane());
             if (block.patience.gone() && block.lane() == 0) block.control().step.rows = 0;
         }
         block.sync();
         if (block.control().step.rows == 0) break;
-        if (block.warp() == consumer_warps - 1) share_attention(block);
+        share_attention(block);
         put_angles(block);
         // The streams of all layers in their order, and the logits.
         _Pragma("unroll 1") for (std::uint32_t i = 0;; ++i) {
             const std::uint32_t layer = i / layer_streams;
             const bool last = layer == D::layers;
-            Stream which = static_cast<Stream>(i % layer_streams);
-            if (which == Stream::qkv || which == Stream::gate_up) {
-                const bool first = which == Stream::qkv;
+            const Stream which = last ? Stream::logits : static_cast<Stream>(i % layer_streams);
+            const bool of_group = which == Stream::qkv || which == Stream::output;
+            const bool has_part = last ? block.board().samplers != 0 : attends || !of_group;
+            if (which == Stream::output) {
+                if (!attends) continue;
+                attend(block, layer);
+            }
+            stream(block, which, layer, has_part, [&] {
+                if (which == Stream::output || which == Stream::down) return;
+                const bool first = which != Stream::gate_up;
                 block.enter(op_of<D>(layer, first ? LayerOp::norm : LayerOp::ffn_norm));
                 // The last warp has the least to do in a gather.
-                if (first && !last && attends && block.warp() == consumer_warps - 1)
+                if (first && !last && attends && block.uniform_warp() == consumer_warps - 1)
                     fetch_head_norms(block, layer);
                 const Source source = i == 0 ? Source::embedding : first ? Source::down : Source::output;
                 const auto* weights = last    ? setup.final_norm
                                       : first ? block.weights(layer).attention_norm
                                               : block.weights(layer).ffn_norm;
-                gather(block, source, weights, block.turn(layer) - (first ? 1 : 0),
-                       !first || last || attends);
-            }
-            if (which == Stream::qkv && !attends && block.thread() == 0) {
-                pk::ptx::store_volatile(&block.control().summed,
-                                        block.turn(layer) + 1);  // only paces the loader
-            }
-            if (last) which = Stream::logits;
-            if (last && block.board().samplers == 0) break;
-            if ((which == Stream::qkv || which == Stream::output) && !attends) continue;
-            if (which == Stream::output) attend(block, layer);
-            stream(block, which, layer);
+                gather(block, source, weights, block.turn(layer) - (first ? 1 : 0), last || has_part);
+                if (which == Stream::qkv && !attends && block.thread() == 0) {
+                    pk::ptx::store_volatile(&block.control().summed,
+                                            block.turn(layer) + 1);  // only paces the loader
+                }
+            });
             if (last) break;
         }
         finish_step<Program>(block);
@@ -118,8 +119,8 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
     for (std::uint32_t layer = thread; layer < D::layers; layer += block_size) {
         reinterpret_cast<LayerWeights*>(memory + L::weights)[layer] = setup.layers[layer];
     }
-    // Rows that a batch does not fill are multiplied too: they must hold numbers.
-    for (std::uint32_t i = L::hidden + thread * 4; i < L::ring; i += block_size * 4) {
+    // Weights that there are not, and activations of rows that a batch does not fill, must hold numbers.
+    for (std::uint32_t i = L::zeros + thread * 4; i < L::ring; i += block_size * 4) {
         *reinterpret_cast<std::uint32_t*>(memory + i) = 0;
     }
     const std::uint32_t first_step = pk::load_acquire(setup.epoch);

@@ -1,4 +1,4 @@
-// Bulk copies (1-D TMA) from global to shared memory, which one thread issues and no register passes through.
+// Bulk copies (1-D TMA) to shared memory, which one thread issues and no register passes through.
 #pragma once
 
 #include "pk/ptx/shared_address.hpp"
@@ -32,6 +32,18 @@ __device__ __forceinline__ void bulk_load(void* to, const void* from, std::uint3
         :
         : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes),
           "r"(shared_address(barrier)), "l"(policy)
+        : "memory");
+}
+
+// The same from the shared memory of this block to that of a block of its cluster, where the barrier is, too
+// (peer_address). `from` was written before with a fence.proxy.async between, and stays until the peer has
+// it: nothing here says when that is.
+__device__ __forceinline__ void bulk_copy_to_peer(std::uint32_t to, std::uint32_t from, std::uint32_t bytes,
+                                                  std::uint32_t barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+        :
+        : "r"(to), "r"(from), "r"(bytes), "r"(barrier)
         : "memory");
 }
 

@@ -16,4 +16,11 @@ __device__ __forceinline__ void mma_m16n8k16(float (&c)[4], const std::uint32_t 
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// An 8 x 8 matrix of 16-bit elements, of which lane 4 g + i has (g, 2 i) and (g, 2 i + 1), transposed.
+__device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t pair) {
+    std::uint32_t transposed;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
+    return transposed;
+}
+
 }  // namespace pk::ptx

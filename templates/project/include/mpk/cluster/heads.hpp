@@ -27,16 +27,22 @@ inline constexpr std::uint64_t values_offset = std::uint64_t{D::kv_heads} * D::k
 
 namespace detail {
 
-// A head vector after norm and rotation: put(channel, value). One warp.
-template <class D, bool Norm, class Put>
-PK_DEVICE void turn_head(const float* head, const pk::tile::bf16* norm, const float2* angles,
-                         std::uint32_t lane, Put put) {
+// Output `o` of the group's projection of a row in L::qkv.
+template <class B>
+PK_DEVICE float projected(const B& block, std::uint32_t row, std::uint32_t o) {
+    return block.template at<const float>(B::L::qkv)[(o / tile * B::rows_room + row) * tile + o % tile];
+}
+
+// A head vector, channel by channel from head(), after norm and rotation: put(channel, value). One warp.
+template <class D, bool Norm, class Head, class Put>
+PK_DEVICE void turn_head(Head head, const pk::tile::bf16* norm, const float2* angles, std::uint32_t lane,
+                         Put put) {
     constexpr std::uint32_t half = D::head / 2, pairs = half / 32;
     float low[pairs], high[pairs], squares = 0;
     PK_UNROLL
     for (std::uint32_t p = 0; p < pairs; ++p) {
-        low[p] = head[lane + p * 32];
-        high[p] = head[lane + p * 32 + half];
+        low[p] = head(lane + p * 32);
+        high[p] = head(lane + p * 32 + half);
         squares = __fmaf_rn(low[p], low[p], __fmaf_rn(high[p], high[p], squares));
     }
     if constexpr (Norm) {
@@ -61,14 +67,15 @@ PK_DEVICE void add_key(B& block, std::uint32_t layer, std::uint32_t row, bool st
     using D = typename B::D;
     using L = typename B::L;
     const std::uint32_t lane = block.lane();
-    const float* key = block.template at<const float>(L::qkv) + row * B::S::qkv_rows + B::S::output_cols;
-    const float* value = key + D::head;
+    const auto key = [&](std::uint32_t channel) {
+        return projected(block, row, B::S::output_cols + channel);
+    };
     auto* fresh = block.template at<pk::tile::bf16>(L::fresh) + row * 2 * D::head;
     turn_head<D, D::has_k_norm>(key, block.template at<const pk::tile::bf16>(L::head_norms) + D::head,
                                 block.template at<const float2>(L::angles) + row * (D::head / 2), lane,
                                 [&](std::uint32_t channel, float x) {
                                     fresh[channel] = pk::tile::to_bf16(x);
-                                    fresh[D::head + channel] = pk::tile::to_bf16(value[channel]);
+                                    fresh[D::head + channel] = pk::tile::to_bf16(key(D::head + channel));
                                 });
     if (!store) return;
     __syncwarp();
@@ -107,7 +114,7 @@ template <class B>
 PK_DEVICE void put_query(B& block, std::uint32_t row, std::uint32_t head) {
     using D = typename B::D;
     using L = typename B::L;
-    const float* query = block.template at<const float>(L::qkv) + row * B::S::qkv_rows + head * D::head;
+    const auto query = [&](std::uint32_t channel) { return projected(block, row, head * D::head + channel); };
     auto* to = block.template at<unsigned char>(L::query + row * L::row_query_bytes);
     turn_head<D, D::has_q_norm>(
         query, block.template at<const pk::tile::bf16>(L::head_norms),
@@ -137,8 +144,8 @@ PK_DEVICE void fetch_head_norms(B& block, std::uint32_t layer) {
 template <class B>
 PK_DEVICE void put_heads(B& block, std::uint32_t layer) {
     constexpr std::uint32_t heads = B::S::group_heads, each = heads + 1;
-    const std::uint32_t count = block.rows() * each;
-    _Pragma("unroll 1") for (std::uint32_t i = block.warp(); i < count; i += consumer_warps) {
+    const std::uint32_t count = uniform(block.rows()) * each;
+    _Pragma("unroll 1") for (std::uint32_t i = block.uniform_warp(); i < count; i += consumer_warps) {
         const std::uint32_t row = i / each, head = i % each;
         const RowShare mine = block.board().share[row];
         if (head < heads) {

@@ -51,7 +51,7 @@ constexpr std::uint32_t aligned(std::uint32_t bytes) {
 }
 
 // R: the rows that there is room for (1, 8 or 16). All offsets in bytes.
-//   activations [chunk][R][32] bf16: rows of one chunk are neighbours, so that a warp reads them at once
+//   activations as in shares.hpp
 template <class D, std::uint32_t R>
 struct Layout {
     using S = Shares<D>;
@@ -61,10 +61,8 @@ struct Layout {
     static constexpr PK_HOST_DEVICE std::uint32_t page_chunks(std::uint32_t tiles) {
         return page_bytes / tile_bytes / tiles / consumer_warps * consumer_warps;
     }
-    // Sums of a band: [warp][row][64 + 4], the gap against bank conflicts.
-    static constexpr std::uint32_t sum_stride = band * tile + 4;
-    static constexpr std::uint32_t sum_bytes = consumer_warps * R * sum_stride * 4;
-    static constexpr std::uint32_t sum_slots = R == 1 ? 4 : 1;
+    // Half of the sums that two warps have of a tile, for each other, of two bands.
+    static constexpr std::uint32_t halves_bytes = 2 * (R == 1 ? 4 * 8 * 8 : consumers * R);
     // One partial result of attention: [head][channels, maximum, sum, gap] f32.
     static constexpr std::uint32_t partial_stride = D::head + 4;
     static constexpr std::uint32_t partial_bytes = S::group_heads * partial_stride * 4;
@@ -91,13 +89,16 @@ struct Layout {
     static constexpr std::uint32_t stretches =
         weights + aligned(D::layers * sizeof(LayerWeights));  // Stretch
     static constexpr std::uint32_t fresh = stretches + aligned(most_stretches(R) * sizeof(Stretch));
-    static constexpr std::uint32_t hidden = fresh + fresh_bytes;  // activations
+    static constexpr std::uint32_t zeros =
+        fresh + fresh_bytes;  // weights that there are not: half a tile and 16
+    static constexpr std::uint32_t zeros_bytes = aligned(tile_bytes / 2 + 16);
+    static constexpr std::uint32_t hidden = zeros + zeros_bytes;  // activations
     static constexpr std::uint32_t query = R == 1 ? hidden + hidden_bytes : hidden;
     static constexpr std::uint32_t partials = query + query_bytes;  // spans of this member's rows
     static constexpr std::uint32_t attention_end = query + attention_bytes;
-    // The group's queries, keys and values [R][qkv_rows] f32 and its result, activations; and where the
+    // The group's queries, keys and values [16 outputs][R][16] f32 and its result, activations; and where the
     // former are dead, the lanes of attention, and later the FFN's activations. Of a batch of one the lanes
-    // lie where the products' sums do, which leaves room for another page.
+    // lie where the products' halves do.
     static constexpr std::uint32_t qkv_lanes = qkv_bytes / partial_bytes;
     static constexpr std::uint32_t lane_slots = R == 1           ? consumer_warps
                                                 : qkv_lanes < 16 ? 16
@@ -109,26 +110,26 @@ struct Layout {
     static constexpr std::uint32_t attended =
         qkv + (R > 1 && lanes_bytes > qkv_bytes ? lanes_bytes : qkv_bytes);
     static constexpr std::uint32_t ffn = qkv;
-    static constexpr std::uint32_t sums =
+    static constexpr std::uint32_t halves =
         attended + attended_bytes > ffn + ffn_bytes ? attended + attended_bytes : ffn + ffn_bytes;
-    static constexpr std::uint32_t lanes = R == 1 ? sums : qkv;
-    static constexpr std::uint32_t sums_bytes =
-        aligned(sum_bytes * sum_slots) > lanes_bytes || R > 1 ? aligned(sum_bytes * sum_slots) : lanes_bytes;
+    static constexpr std::uint32_t lanes = R == 1 ? halves : qkv;
+    static constexpr std::uint32_t halves_end =
+        halves + (R == 1 && lanes_bytes > aligned(halves_bytes) ? lanes_bytes : aligned(halves_bytes));
     // Pieces of the residual stream that this block adds up, [128] f32: of a batch of one its slice, else a
     // share of the slices of all rows.
     static constexpr std::uint32_t kept_pieces =
         R == 1 ? S::pieces : (R * S::pieces + S::groups - 1) / S::groups;
-    static constexpr std::uint32_t residual = sums + sums_bytes;
+    static constexpr std::uint32_t residual = halves_end;
     static constexpr std::uint32_t squares = residual + kept_pieces * 512;  // [members * pieces][R] f32
     static constexpr std::uint32_t scales = squares + aligned(members * S::pieces * R * 4);  // [R] f32
     static constexpr std::uint32_t angles = scales + 128;                           // [R][head / 2] cos, sin
     static constexpr std::uint32_t head_norms = angles + aligned(R * D::head * 4);  // [q, k][head] bf16
-    static constexpr std::uint32_t stage = head_norms + aligned(2 * D::head * 2);   // [warp][128] bf16
+    static constexpr std::uint32_t stage = head_norms + aligned(2 * D::head * 2);   // [warp] what it sends
+    static constexpr std::uint32_t stage_bytes = R == 16 ? 512 : 256;
     // Where all this lies a token is drawn, too, when the layers are done.
     static constexpr std::uint32_t draw_bytes = 16640;
-    static constexpr std::uint32_t end = stage + consumer_warps * 256 > hidden + draw_bytes
-                                             ? stage + consumer_warps * 256
-                                             : hidden + draw_bytes;
+    static constexpr std::uint32_t stage_end = stage + consumer_warps * stage_bytes;
+    static constexpr std::uint32_t end = stage_end > hidden + draw_bytes ? stage_end : hidden + draw_bytes;
     static constexpr std::uint32_t ring = (end + 1023) / 1024 * 1024;
 
     static constexpr std::uint32_t room = 232448 - 1024;  // of a block on sm_90

@@ -35,6 +35,19 @@ public:
         return true;
     }
 
+    // The same by all lanes of a warp, which go on together, when test() holds for all or one has given up:
+    // so the compiler still knows what is equal in the warp.
+    template <class Test>
+    PK_DEVICE bool until_all(Test test, std::uint32_t op, std::uint32_t step) {
+        std::uint64_t began = 0;
+        for (std::uint32_t polls = 1; !__all_sync(~0u, test()); ++polls) {
+            if (__any_sync(~0u, gone())) return false;
+            pk::pause(polls);
+            if (polls % look_interval == 0) look(began, op, step);
+        }
+        return true;
+    }
+
     // Writes the report if this thread has claimed it. When it leaves.
     PK_DEVICE void report() const {
         if (state_ != State::claimed) return;

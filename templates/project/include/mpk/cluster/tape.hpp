@@ -61,7 +61,7 @@ __global__ void write_tape(std::uint8_t* tape, const std::uint64_t* tape_begin, 
                        cluster * S::output_cols + column;
             case Stream::gate_up: {
                 const pk::tile::bf16* matrix = row < tile / 2 ? layers[layer].gate : layers[layer].up;
-                const std::uint32_t from = ffn.begin * chunk + t * (tile / 2) + row % (tile / 2);
+                const std::uint32_t from = ffn.begin * chunk + ffn_column(t, row % (tile / 2));
                 return matrix + std::uint64_t{from} * D::hidden + column;
             }
             case Stream::down:

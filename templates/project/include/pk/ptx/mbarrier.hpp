@@ -64,6 +64,21 @@ __device__ __forceinline__ bool mbarrier_try_wait(std::uint64_t* barrier, std::u
     return complete != 0;
 }
 
+// The same, and returns at once.
+__device__ __forceinline__ bool mbarrier_test_wait(std::uint64_t* barrier, std::uint32_t parity) {
+    std::uint32_t complete;
+    asm volatile(
+        "{\n"
+        ".reg .pred complete;\n"
+        "mbarrier.test_wait.parity.shared.b64 complete, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, complete;\n"
+        "}"
+        : "=r"(complete)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+    return complete != 0;
+}
+
 // What this thread wrote to shared memory (generic proxy) comes before the bulk copies that are issued by it,
 // or by a thread that it synchronizes with afterwards (async proxy).
 __device__ __forceinline__ void fence_proxy_async_shared() {

@@ -11,6 +11,11 @@ __device__ __forceinline__ void named_barrier_sync() {
     asm volatile("bar.sync %0, %1;" : : "n"(Barrier), "n"(Threads) : "memory");
 }
 
+template <std::uint32_t Threads>
+__device__ __forceinline__ void named_barrier_sync(std::uint32_t barrier) {
+    asm volatile("bar.sync %0, %1;" : : "r"(barrier), "n"(Threads) : "memory");
+}
+
 // The same; true for all if it is for one of them.
 template <std::uint32_t Barrier, std::uint32_t Threads>
 __device__ __forceinline__ bool named_barrier_any(bool vote) {

@@ -13,6 +13,10 @@ inline void bulk_load(void* to, const void* from, std::uint32_t bytes, std::uint
                       std::uint64_t) {
     bulk_load(to, from, bytes, barrier);
 }
+inline void bulk_copy_to_peer(std::uint32_t to, std::uint32_t from, std::uint32_t bytes,
+                              std::uint32_t barrier) {
+    emulator::bulk_copy_to_peer(to, from, bytes, barrier);
+}
 inline std::uint64_t policy_evict_first() {
     return 0;
 }

@@ -19,6 +19,9 @@ inline void mbarrier_arrive_expect_tx(std::uint64_t* barrier, std::uint32_t byte
 inline bool mbarrier_try_wait(std::uint64_t* barrier, std::uint32_t parity) {
     return emulator::mbarrier_wait(shared_address(barrier), parity);
 }
+inline bool mbarrier_test_wait(std::uint64_t* barrier, std::uint32_t parity) {
+    return emulator::mbarrier_test(shared_address(barrier), parity);
+}
 inline void fence_proxy_async_shared() {}
 
 }  // namespace pk::ptx

@@ -10,6 +10,10 @@ template <std::uint32_t Barrier, std::uint32_t Threads>
 void named_barrier_sync() {
     emulator::block_barrier(Barrier, Threads, false);
 }
+template <std::uint32_t Threads>
+void named_barrier_sync(std::uint32_t barrier) {
+    emulator::block_barrier(barrier, Threads, false);
+}
 template <std::uint32_t Barrier, std::uint32_t Threads>
 bool named_barrier_any(bool vote) {
     return emulator::block_barrier(Barrier, Threads, vote);

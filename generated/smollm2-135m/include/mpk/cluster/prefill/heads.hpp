@@ -23,7 +23,7 @@ PK_DEVICE void collect_pieces(uint4 (&result)[Pieces / 4], std::uint32_t lane, V
         std::uint32_t word[4];  // columns 2 (g / 2), + 1 of pieces 4 k ..
         PK_UNROLL
         for (std::uint32_t b = 0; b < 4; ++b) {
-            word[b] = pair_columns(value(4 * k + b, 0), value(4 * k + b, 1), lane);
+            word[b] = detail::pair_columns(value(4 * k + b, 0), value(4 * k + b, 1), lane);
         }
         swap(word[0], word[2], upper, 16);
         swap(word[1], word[3], upper, 16);

@@ -124,8 +124,8 @@ PK_DEVICE void sync_warpgroup(std::uint32_t group) {
     }
 }
 
-// silu(gate) * up of 32 columns of the FFN a warpgroup, a tile having 8 gate rows and their up rows; through
-// shared memory, as a row's columns come from four warps.
+// silu(gate) * up of 32 columns of the FFN a warpgroup, a tile having 8 gate rows and their up rows, which
+// make a piece of the activations; through shared memory, as a row's columns come from four warps.
 template <class T, class C>
 PK_DEVICE void put_ffn(C& crew, const TileSums<T>& sums, const Product& product, const Item& item) {
     const std::uint32_t group = crew.warp() / 4, warp = crew.warp() % 4, lane = crew.lane();
@@ -144,9 +144,9 @@ PK_DEVICE void put_ffn(C& crew, const TileSums<T>& sums, const Product& product,
             const float gate = sums.at(n, e) * factor, up = sums.at(n, 2 + e) * factor;
             return gate / (1.0f + __expf(-gate)) * up;
         };
-        const std::uint32_t pair = pair_columns(value(0, scale.x), value(1, scale.y), lane);
+        const std::uint32_t pair = detail::pair_columns(value(0, scale.x), value(1, scale.y), lane);
         const std::uint32_t token = n * octet + 2 * i + (g & 1);
-        pairs[token * 16 + (g / 2 ^ i) * 4 + warp] = pair;
+        pairs[token * 16 + (warp ^ i) * 4 + g / 2] = pair;
     }
     sync_warpgroup(group);
     if (column_chunk * 4 < product.tiles) {

@@ -116,14 +116,6 @@ private:
     std::uint32_t meetings_ = 0;
 };
 
-// Lanes 4 g + i with neighbouring g (columns) have values of rows 2 i and 2 i + 1 each: afterwards one has
-// both columns of row 2 i, the other of row 2 i + 1, as a pair of bf16.
-PK_DEVICE std::uint32_t pair_columns(float first_row, float second_row, std::uint32_t lane) {
-    const bool second = (lane & 4) != 0;
-    const float other = __shfl_xor_sync(~0u, second ? first_row : second_row, 4);
-    return second ? detail::bf16_pair(other, second_row) : detail::bf16_pair(first_row, other);
-}
-
 #endif
 
 }  // namespace mpk::cluster::prefill

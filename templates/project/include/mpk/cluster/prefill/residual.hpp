@@ -89,8 +89,8 @@ PK_DEVICE void renew_residual(C& crew, const pk::tile::bf16* norm) {
                 crew.buffers.x[fragment_offset(first + t, n, lane)] = v;
                 squares[0] = __fmaf_rn(v.x, v.x, __fmaf_rn(v.z, v.z, squares[0]));
                 squares[1] = __fmaf_rn(v.y, v.y, __fmaf_rn(v.w, v.w, squares[1]));
-                word[t][0] = pair_columns(v.x * weight[t][0], v.y * weight[t][0], lane);
-                word[t][1] = pair_columns(v.z * weight[t][1], v.w * weight[t][1], lane);
+                word[t][0] = detail::pair_columns(v.x * weight[t][0], v.y * weight[t][0], lane);
+                word[t][1] = detail::pair_columns(v.z * weight[t][1], v.w * weight[t][1], lane);
             }
             PK_UNROLL
             for (std::uint32_t t = 0; t < together; t += 2) {

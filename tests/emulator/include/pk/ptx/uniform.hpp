@@ -1,0 +1,13 @@
+// Takes the place of the project's header.
+#pragma once
+
+#include "emulator/builtins.hpp"
+#include "pk/platform/platform.hpp"
+
+namespace pk::ptx {
+
+inline std::uint32_t of_first_lane(std::uint32_t x) {
+    return __shfl_sync(~0u, x, 0);
+}
+
+}  // namespace pk::ptx
