@@ -105,9 +105,9 @@ private:
     bool read_page_ = false;
 };
 
-// Of the first and of the second half of all chunks: a product waits for the last one with the same sums.
 template <std::uint32_t R>
 using TileSums = float[R == 16 ? 8 : 4];
+// Of the first and of the second half of all chunks, as a product waits for the last one with the same sums.
 template <std::uint32_t R>
 using HalfSums = float[2][R == 16 ? 8 : 4];
 
