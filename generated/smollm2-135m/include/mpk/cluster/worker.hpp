@@ -41,9 +41,10 @@ PK_DEVICE void consume(const Machine& m, const Setup& setup, unsigned char* memo
     for (;;) {
         block.enter(0);
         if (block.warp() == 0) {
-            block.patience.until_all([&] { return epoch_reached(setup, block.step()); }, 0, block.step());
+            const bool came =
+                block.patience.until_all([&] { return epoch_reached(setup, block.step()); }, 0, block.step());
             read_board<D, R>(m, setup, block.control().step, block.lane());
-            if (block.patience.gone() && block.lane() == 0) block.control().step.rows = 0;
+            if (!came && block.lane() == 0) block.control().step.rows = 0;
         }
         block.sync();
         if (block.control().step.rows == 0) break;
@@ -123,6 +124,7 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
     for (std::uint32_t i = L::zeros + thread * 4; i < L::ring; i += block_size * 4) {
         *reinterpret_cast<std::uint32_t*>(memory + i) = 0;
     }
+    pk::ptx::fence_proxy_async_shared();  // before the copies of peers
     const std::uint32_t first_step = pk::load_acquire(setup.epoch);
     if (thread == 0) control.number = first_step;
     __syncthreads();

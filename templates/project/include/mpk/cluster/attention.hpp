@@ -239,6 +239,8 @@ template <class B>
 PK_DEVICE void attend(B& block, std::uint32_t layer) {
     block.begin(layer, LayerOp::attention);
     detail::put_heads(block, layer);
+    // Of several rows, queries lie where peers copy the next activations.
+    if constexpr (B::rows_room > 1) pk::ptx::fence_proxy_async_shared();
     block.sync();
     if constexpr (B::rows_room == 1) {
         detail::attend_one(block);

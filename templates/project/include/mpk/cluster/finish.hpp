@@ -219,6 +219,7 @@ PK_DEVICE void finish_step(B& block) {
         void* operands[max_operands] = {block.setup.logits, block.setup.sampled};
         detail::run_alone<typename Program::Sample>(m, operands, block.number(),
                                                     block.template at<void>(B::L::hidden));
+        pk::ptx::fence_proxy_async_shared();  // before peers copy to where it was drawn
         block.sync();
         if (block.thread() == 0) pk::add_acq_rel(block.setup.drawn, 1u);
     }
