@@ -249,9 +249,9 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
         std::uint32_t* shared = (source == Source::output ? block.setup.output_x : block.setup.down_x) +
                                 detail::sums_offset<D>(turn, 1, 0, 0);
         detail::share_pieces(block, source, turn, shared);
+        if (!send) return;
         // Until this block has found its sums it looks for nothing else: looks are in the way of stores.
         block.sync();
-        if (!send) return;
         constexpr std::uint32_t together = 4;
         _Pragma("unroll 1") for (std::uint32_t u = block.uniform_warp(); u < all;
                                  u += together * consumer_warps) {
@@ -279,12 +279,7 @@ PK_DEVICE void gather(B& block, Source source, const pk::tile::bf16* weights, st
         }
         detail::copy_activations(block);
     }
-    if (!send) {
-        // A warp may still have to see the last phase of the FFN's exchange; where the cluster has no columns
-        // in this layer, the next one is over as soon as it is expected.
-        if constexpr (B::rows_room == 1) block.sync();
-        return;
-    }
+    if (!send) return;
     block.wait(Exchange::hidden, block.op + 1);
     _Pragma("unroll 1") for (std::uint32_t row = block.uniform_warp(); row < rows; row += consumer_warps) {
         const auto* squares = block.template at<const float>(B::L::squares) + row;
