@@ -17,6 +17,7 @@ MAX_ROWS = 16  # token rows of a step: one side of the tensor cores' product
 MAX_QUERIES = 8  # query heads of one KV head
 HEADS = (64, 128)
 HIDDEN_UNIT, FFN_UNIT, VOCAB_UNIT, PAGE_UNIT = 256, 32, 16, 16
+CLUSTER_FFN = 64  # columns of the FFN that a cluster has at least in a layer: 8 for each SM
 
 # The operators of a layer in order: what messages call each of them, and its kind.
 _LAYER = (
@@ -256,6 +257,8 @@ def _sizes(decoder: Decoder) -> Iterator[str]:
         value: int = getattr(decoder, name)
         if value % unit:
             yield f"{name} is {value}, not a multiple of {unit}"
+    if decoder.ffn < CLUSTER_FFN * GROUPS:
+        yield f"ffn is {decoder.ffn}, less than {CLUSTER_FFN} for each of {GROUPS} clusters"
     if decoder.head not in HEADS:
         yield f"head is {decoder.head}, not {' or '.join(map(str, HEADS))}"
     if decoder.kv_heads != GROUPS:

@@ -14,7 +14,7 @@ from rich.text import Text
 from kgen.ir.graph import Worker
 from kgen.ir.tensor import DType
 from kgen.passes.pipeline import Compilation
-from kgen.plan.decoder import GROUP_SMS, GROUPS, Decoder, cluster_decoder
+from kgen.plan.decoder import CLUSTER_FFN, GROUP_SMS, GROUPS, Decoder, cluster_decoder
 from kgen.report.phases import GeneralPhases, general_phases
 from kgen.report.sizes import size_text
 
@@ -205,7 +205,7 @@ def choose_worker(compilation: Compilation) -> Workers:
     if not isinstance(decoder, Decoder):
         return Workers(None, tuple(decoder), general)
     workers = compilation.plan.runtime.workers
-    clusters = used_clusters(workers)
+    clusters = used_clusters(workers, decoder.ffn)
     if not clusters:
         fit = f"{workers} SMs are {workers // GROUP_SMS} clusters of {GROUP_SMS}"
         reason = f"{fit}, fewer than the {GROUPS} KV heads"
@@ -213,9 +213,12 @@ def choose_worker(compilation: Compilation) -> Workers:
     return Workers(_cluster_phases(decoder, clusters), (), general)
 
 
-def used_clusters(sms: int) -> int:
-    """How many clusters of the cluster worker run on so many SMs; 0 if there is not one for each KV head."""
-    fit = min(sms // GROUP_SMS, MOST_CLUSTERS)
+def used_clusters(sms: int, ffn: int) -> int:
+    """How many clusters of the cluster worker run on so many SMs; 0 if there is not one for each KV head.
+
+    ffn: columns of the FFN, of which each cluster has its share.
+    """
+    fit = min(sms // GROUP_SMS, MOST_CLUSTERS, ffn // CLUSTER_FFN)
     return fit if fit >= GROUPS else 0
 
 

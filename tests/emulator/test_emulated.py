@@ -134,11 +134,11 @@ def test_harness(results: dict[str, Future[subprocess.CompletedProcess[str]]], j
     assert "skipped" not in done.stdout
 
 
-def test_clusters_without_a_part_of_the_ffn(tmp_path: Path) -> None:
+def test_an_ffn_for_fewer_clusters_than_there_are(tmp_path: Path) -> None:
     text = SPEC.read_text()
     assert "ffn: 1024" in text
     spec, folder = tmp_path / "small.yaml", tmp_path / NAME
-    spec.write_text(text.replace("ffn: 1024", "ffn: 256"))  # 8 chunks for 11 clusters
+    spec.write_text(text.replace("ffn: 1024", "ffn: 608"))  # 19 chunks: for 9 of 11 clusters
     write_project(spec, folder)
     library = emulate.build(folder, tmp_path / "out")
     done = subprocess.run(

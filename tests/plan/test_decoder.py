@@ -21,7 +21,7 @@ from kgen.spec.load import parse_spec
 from tests.graphs import Model, build
 
 SMALL = Model(
-    "small", 256, 64, 2, 8, 8, 64, 96, batch=2, context=32, kv_page=16, rows=4, workers=3, qk_norm=True
+    "small", 256, 512, 2, 8, 8, 64, 96, batch=2, context=32, kv_page=16, rows=4, workers=3, qk_norm=True
 )
 
 
@@ -127,6 +127,7 @@ def test_the_small_decoder_for_gpu_tests() -> None:
                 "hidden is 72, not a multiple of 256",
                 "ffn is 200, not a multiple of 32",
                 "vocab is 331, not a multiple of 16",
+                "ffn is 200, less than 64 for each of 8 clusters",
                 "head is 24, not 64 or 128",
                 "there are 2 KV heads, not 8",
             ],
@@ -146,7 +147,8 @@ def test_queries_and_keys_may_each_lack_a_norm() -> None:
     ("change", "expected"),
     [
         ({"hidden": 320}, "hidden is 320, not a multiple of 256"),
-        ({"ffn": 72}, "ffn is 72, not a multiple of 32"),
+        ({"ffn": 520}, "ffn is 520, not a multiple of 32"),
+        ({"ffn": 480}, "ffn is 480, less than 64 for each of 8 clusters"),
         ({"vocab": 100}, "vocab is 100, not a multiple of 16"),
         ({"kv_page": 8}, "kv_page is 8, not a multiple of 16"),
         ({"head": 32}, "head is 32, not 64 or 128"),
@@ -167,7 +169,7 @@ def test_models_of_other_sizes_or_kinds(change: dict[str, Any], expected: str) -
     assert reasons(build(replace(SMALL, **change))) == [expected]
 
 
-@pytest.mark.parametrize("change", [{"head": 128}, {"heads": 64}, {"rows": 16}, {"hidden": 512, "ffn": 32}])
+@pytest.mark.parametrize("change", [{"head": 128}, {"heads": 64}, {"rows": 16}, {"hidden": 512, "ffn": 512}])
 def test_limits_that_are_just_met(change: dict[str, Any]) -> None:
     decoder_of(compile_graph(build(replace(SMALL, **change))).plan)
 

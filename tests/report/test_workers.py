@@ -91,7 +91,12 @@ def test_bytes_of_the_cluster_worker(llama: Workers) -> None:
     ("sms", "clusters"), [(50, 0), (63, 0), (64, 8), (95, 11), (96, 12), (132, 16), (400, 16)]
 )
 def test_clusters(sms: int, clusters: int) -> None:
-    assert used_clusters(sms) == clusters
+    assert used_clusters(sms, ffn=8192) == clusters
+
+
+@pytest.mark.parametrize(("ffn", "clusters"), [(480, 0), (512, 8), (608, 9), (1024, 16)])
+def test_each_cluster_has_a_part_of_the_ffn(ffn: int, clusters: int) -> None:
+    assert used_clusters(132, ffn) == clusters
 
 
 def test_with_a_cluster_for_each_kv_head_there_are_no_others() -> None:

@@ -44,7 +44,7 @@ private:
 template <class D>
 void check_ffn_shares(Suite& suite, std::uint32_t clusters, const std::string& name) {
     const std::vector<FfnShare> shares = Shares<D>::ffn_shares(clusters);
-    bool whole = shares.size() == D::layers * clusters, fits = true;
+    bool whole = shares.size() == D::layers * clusters, fits = true, each_member = true;
     std::vector<std::uint64_t> total(clusters, 0);
     for (std::uint32_t layer = 0; layer < D::layers; ++layer) {
         std::uint32_t end = 0;
@@ -52,6 +52,10 @@ void check_ffn_shares(Suite& suite, std::uint32_t clusters, const std::string& n
             const FfnShare share = shares[layer * clusters + c];
             whole = whole && share.begin == end;
             fits = fits && share.count <= Shares<D>::most_ffn_chunks();
+            for (std::uint32_t b = c * members; b < (c + 1) * members; ++b) {
+                const Tiles one = Shares<D>::tiles(Stream::gate_up, b, clusters * members, layer, share);
+                each_member = each_member && one.tiles.count() > 0;
+            }
             end += share.count;
             total[c] += share.count;
         }
@@ -65,6 +69,7 @@ void check_ffn_shares(Suite& suite, std::uint32_t clusters, const std::string& n
     }
     suite.check(name + ": FFN shares follow each other and are the whole FFN", whole);
     suite.check(name + ": FFN shares fit their buffer", fits);
+    suite.check(name + ": each block has a tile of the FFN in each layer", each_member);
     suite.check(name + ": over the layers all clusters have the same share", equal);
 }
 
@@ -149,6 +154,23 @@ inline void check_used_clusters(Suite& suite) {
     suite.check("used clusters", good);
 }
 
+// An FFN of so few columns that it limits the clusters.
+template <std::uint32_t Ffn>
+struct SmallFfn : Llama1B {
+    static constexpr std::uint32_t ffn = Ffn;
+};
+
+template <std::uint32_t Ffn>
+void check_small_ffn(Suite& suite) {
+    using S = Shares<SmallFfn<Ffn>>;
+    const std::string name = "FFN of " + std::to_string(Ffn) + " columns";
+    suite.check(name + ": used clusters", S::used_clusters(16) == (Ffn < 512 ? 0 : std::min(Ffn / 64, 16u)));
+    for (std::uint32_t clusters = S::groups; clusters <= S::used_clusters(16); ++clusters) {
+        check_ffn_shares<SmallFfn<Ffn>>(suite, clusters,
+                                        name + ", " + std::to_string(clusters) + " clusters");
+    }
+}
+
 // Of every row and column two bytes of their own: in its piece, of column 8 i + 2 p + e, at word i of piece
 // p.
 inline void check_activations(Suite& suite, std::uint32_t rows) {
@@ -181,8 +203,14 @@ inline void check_activations(Suite& suite, std::uint32_t rows) {
 inline void cluster_shares_cases(Suite& suite) {
     for (const std::uint32_t rows : {1, 8, 16}) detail::check_activations(suite, rows);
     detail::check_used_clusters(suite);
+    detail::check_small_ffn<480>(suite);
+    detail::check_small_ffn<512>(suite);
+    detail::check_small_ffn<608>(suite);
+    detail::check_small_ffn<1024>(suite);
+    detail::check_small_ffn<1056>(suite);
+    detail::check_small_ffn<1504>(suite);
     each_decoder([&]<class D>() {
-        for (std::uint32_t clusters = 8; clusters <= 16; ++clusters) {
+        for (std::uint32_t clusters = 8; clusters <= detail::Shares<D>::used_clusters(16); ++clusters) {
             const std::string name = D::name() + " on " + std::to_string(clusters) + " clusters";
             detail::check_ffn_shares<D>(suite, clusters, name);
             detail::check_tiles<D>(suite, clusters, name);

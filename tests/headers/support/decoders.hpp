@@ -29,7 +29,8 @@ using Qwen17B = Decoder<28, 2048, 16, 128, 6144, 151936>;
 using Qwen8B = Decoder<36, 4096, 32, 128, 12288, 151936>;
 // As many FFN chunks and logits as divide by nothing.
 using OddFfn = Decoder<5, 256, 8, 64, 32 * 37, 16 * 1001>;
-using OneChunk = Decoder<3, 768, 64, 128, 32, 16>;
+// The least FFN, and logits of one tile.
+using LeastFfn = Decoder<3, 768, 64, 128, 512, 16>;
 
 // visit.template operator()<D>() for each of them.
 template <class Visit>
@@ -40,7 +41,7 @@ void each_decoder(Visit visit) {
     visit.template operator()<Qwen17B>();
     visit.template operator()<Qwen8B>();
     visit.template operator()<OddFfn>();
-    visit.template operator()<OneChunk>();
+    visit.template operator()<LeastFfn>();
 }
 
 }  // namespace testing

@@ -121,7 +121,7 @@ struct Advance9 {
 };
 
 struct Program {
-    // None: this is not a model for the cluster worker (hidden is 72, not a multiple of 256, and 4 more
+    // None: this is not a model for the cluster worker (hidden is 72, not a multiple of 256, and 5 more
     // reasons).
     using Decoder = void;
 

@@ -16,14 +16,21 @@ PK_DEVICE std::uint32_t swizzled(std::uint32_t token, std::uint32_t piece) {
     return token * (D::head * 2) + (piece ^ (token & 7)) * 16;
 }
 
-// Bytes from the start of the cache to the keys of a page; the values lie D::kv_heads * page bytes further.
+// A unit of tokens in the cache: its keys, then its values, so that one copy brings both. Bytes of it, and to
+// its values.
+template <class D>
+inline constexpr std::uint32_t unit_bytes = unit * D::head * 4;
+template <class D>
+inline constexpr std::uint32_t values_offset = unit * D::head * 2;
+
+// Bytes from the start of the cache to the unit of a token of a page, for one head.
 template <class D>
 PK_DEVICE std::uint64_t cache_offset(const Machine& m, std::uint32_t layer, std::uint32_t page,
-                                     std::uint32_t head) {
-    return ((layer * m.kv.pages + page) * 2 * D::kv_heads + head) * std::uint64_t{D::kv_page * D::head * 2};
+                                     std::uint32_t head, std::uint32_t token) {
+    constexpr std::uint32_t page_bytes = D::kv_page / unit * unit_bytes<D>;
+    return ((layer * m.kv.pages + page) * D::kv_heads + head) * std::uint64_t{page_bytes} +
+           token / unit * unit_bytes<D>;
 }
-template <class D>
-inline constexpr std::uint64_t values_offset = std::uint64_t{D::kv_heads} * D::kv_page * D::head * 2;
 
 namespace detail {
 
@@ -81,10 +88,10 @@ PK_DEVICE void add_key(B& block, std::uint32_t layer, std::uint32_t row, bool st
     __syncwarp();
     const std::uint32_t token = block.board().position[row] % D::kv_page;
     auto* to = static_cast<unsigned char*>(block.m.kv.data) +
-               cache_offset<D>(block.m, layer, block.board().page[row], block.cluster());
+               cache_offset<D>(block.m, layer, block.board().page[row], block.cluster(), token);
     for (std::uint32_t i = lane; i < 2 * D::head / 8; i += 32) {
         const std::uint32_t piece = i % (D::head / 8);
-        const std::uint64_t at = (i < D::head / 8 ? 0 : values_offset<D>)+swizzled<D>(token, piece);
+        const std::uint32_t at = (i < D::head / 8 ? 0 : values_offset<D>)+swizzled<D>(token % unit, piece);
         *reinterpret_cast<uint4*>(to + at) = reinterpret_cast<const uint4*>(fresh)[i];
     }
 }

@@ -98,8 +98,7 @@ PK_DEVICE void attend_round(B& block, const Stretch* round) {
                 continue;
             }
             const std::uint32_t u = mine.begin + step;
-            const std::uint32_t keys = page + place * unit * D::head * 2;
-            const std::uint32_t values = keys + L::page_tokens * D::head * 2;
+            const std::uint32_t keys = page + place * unit_bytes<D>, values = keys + values_offset<D>;
             const HeadRow key_at =
                 head_row(block, row, u * unit + key_row, keys + key_row * D::head * 2, false);
             const HeadRow value_at =

@@ -11,6 +11,7 @@ namespace mpk::cluster {
 inline constexpr std::uint32_t consumers = consumer_warps * 32;
 inline constexpr std::uint32_t block_size = consumers + 128;  // and a warpgroup of which one warp loads
 inline constexpr std::uint32_t most_pages = 8;
+inline constexpr std::uint32_t loader_barrier = 2;  // named, of the two warps that load
 inline constexpr std::uint32_t most_rows = 16;
 
 // Barriers that peers complete, by what they bring.
@@ -42,6 +43,11 @@ struct Control {
     std::uint32_t summed;   // layers whose first sums have come, where a block without a group waits for them
     std::uint32_t drawn;    // tokens drawn so far in the call, as the last block counts them
     std::uint32_t ready;    // steps of the call whose board is complete, released for the loader
+    // What the loader's first warp tells the second, who helps with a layer's keys: where in the ring they
+    // begin; or that the call is over.
+    struct Keys {
+        std::uint32_t layer, page, parity, over;
+    } keys;
     StepBoard step;
 };
 static_assert(sizeof(Control) <= 1024);

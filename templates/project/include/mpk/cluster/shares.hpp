@@ -124,13 +124,19 @@ struct Shares {
         return {member * slice / tile, (member + 1) * slice / tile};
     }
 
+    // Chunks of the FFN that a cluster has at least, in every layer: a tile of gate and up for each member.
+    // So all wait for all, and no bytes of a layer's exchange come before a member is done with those of the
+    // last.
+    static constexpr std::uint32_t least_ffn_chunks = members * 8 / chunk;
+
     // How many of the clusters that fit are used; 0: too few.
     static constexpr std::uint32_t used_clusters(std::uint32_t fit) {
-        const std::uint32_t most = fit < most_clusters ? fit : most_clusters;
+        const std::uint32_t most = std::min({fit, most_clusters, ffn_chunks / least_ffn_chunks});
         return most >= groups ? most : 0;
     }
 
     // shares[layer * clusters + c]: whole chunks; what a cluster lacks in one layer it gets in another.
+    // clusters: at most ffn_chunks / least_ffn_chunks.
     static std::vector<FfnShare> ffn_shares(std::uint32_t clusters) {
         std::vector<double> due(clusters, 0.0);  // chunks that it should have had by now, less what it had
         std::vector<FfnShare> shares;
@@ -139,17 +145,18 @@ struct Shares {
             std::uint32_t given = 0;
             for (std::uint32_t c = 0; c < clusters; ++c) {
                 due[c] += double(ffn_chunks) / clusters;
-                count[c] = due[c] > 0 ? static_cast<std::uint32_t>(due[c]) : 0;
+                count[c] = due[c] > least_ffn_chunks ? static_cast<std::uint32_t>(due[c]) : least_ffn_chunks;
                 given += count[c];
                 order[c] = c;
             }
             std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
                 return due[a] - count[a] > due[b] - count[b];
             });
-            // Rounding leaves some over; where rounding errors of `due` gave too many, the last give back.
+            // Rounding leaves some over; where least_ffn_chunks or rounding errors of `due` gave too many,
+            // the last give back.
             for (std::uint32_t i = 0; given < ffn_chunks; ++i, ++given) ++count[order[i % clusters]];
             for (std::uint32_t i = clusters - 1; given > ffn_chunks; i = i == 0 ? clusters - 1 : i - 1) {
-                if (count[order[i]] > 0) --count[order[i]], --given;
+                if (count[order[i]] > least_ffn_chunks) --count[order[i]], --given;
             }
             std::uint32_t begin = 0;
             for (std::uint32_t c = 0; c < clusters; ++c) {

@@ -106,6 +106,7 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
         for (auto& barrier : control.exchange) pk::ptx::mbarrier_init(&barrier, 1);
         pk::ptx::mbarrier_init_fence();
         control.started = control.leaving = control.ready = control.summed = control.turns = 0;
+        control.keys = {};
         control.drawn = pk::load_relaxed(setup.drawn);
     }
     using S = Shares<D>;
@@ -134,10 +135,9 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
         detail::consume<Program, R>(m, setup, memory);
     } else {
         pk::ptx::give_back_registers<72>();
-        if (thread / 32 == consumer_warps) {
-            Loader<D, R> loader(m, setup, memory);
-            loader.run(first_step);
-        }
+        Loader<D, R> loader(m, setup, memory);
+        if (thread / 32 == consumer_warps) loader.run(first_step);
+        if (thread / 32 == consumer_warps + 1) loader.help();
     }
     // Peers store to this block's shared memory until they leave too.
     pk::ptx::cluster_sync();

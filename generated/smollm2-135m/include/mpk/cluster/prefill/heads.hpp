@@ -122,11 +122,11 @@ PK_DEVICE void make_heads(C& crew, std::uint32_t layer) {
         const std::uint32_t position = segment.position + row - segment.row, token = position % D::kv_page;
         const std::uint32_t page =
             crew.m.kv.page_table[segment.sequence * crew.m.kv.pages_per_sequence + position / D::kv_page];
-        auto* to = static_cast<unsigned char*>(crew.m.kv.data) + cache_offset<D>(crew.m, layer, page, group) +
-                   (is_value ? values_offset<D> : 0);
+        auto* to = static_cast<unsigned char*>(crew.m.kv.data) +
+                   cache_offset<D>(crew.m, layer, page, group, token) + (is_value ? values_offset<D> : 0);
         PK_UNROLL
         for (std::uint32_t k = 0; k < pieces / 4; ++k) {
-            *reinterpret_cast<uint4*>(to + swizzled<D>(token, 4 * k + g / 2)) = piece[k];
+            *reinterpret_cast<uint4*>(to + swizzled<D>(token % unit, 4 * k + g / 2)) = piece[k];
         }
     });
 }

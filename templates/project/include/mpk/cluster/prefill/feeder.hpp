@@ -109,8 +109,9 @@ public:
                 if (u < units && value < 2) {
                     const std::uint32_t token = first + u * unit;
                     const auto* from = static_cast<const unsigned char*>(m_.kv.data) +
-                                       cache_offset<D>(m_, layer, table[token / D::kv_page], item.group) +
-                                       token % D::kv_page * (D::head * 2) + value * values_offset<D>;
+                                       cache_offset<D>(m_, layer, table[token / D::kv_page], item.group,
+                                                       token % D::kv_page) +
+                                       value * values_offset<D>;
                     const std::uint32_t s = (issued_ - 1) % stages;
                     pk::ptx::bulk_load(stage(s) + (value * key_block<D> + u * unit) * (D::head * 2), from,
                                        unit * D::head * 2, &control_.full[s]);

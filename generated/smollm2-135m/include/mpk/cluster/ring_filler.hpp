@@ -1,0 +1,109 @@
+// The ring of pages as a warp sees it that fills it.
+#pragma once
+
+#include "mpk/cluster/layout.hpp"
+#include "pk/ptx/mbarrier.hpp"
+#include "pk/ptx/shared_flag.hpp"
+
+namespace mpk::cluster {
+
+#if PK_SM90
+
+// Where in the ring: the pages go round.
+template <std::uint32_t Pages>
+struct RingPlace {
+    std::uint32_t page = 0, parity = 0;
+
+    PK_DEVICE void advance() {
+        if (++page == Pages) {
+            page = 0;
+            parity ^= 1;
+        }
+    }
+    // `count` pages before; no more than there are.
+    PK_DEVICE RingPlace back(std::uint32_t count) const {
+        if (count <= page) return {page - count, parity};
+        return {page + Pages - count, parity ^ 1};
+    }
+};
+
+// For one lane, where it does not say that all lanes call.
+template <class D, std::uint32_t R>
+class RingFiller {
+    using L = Layout<D, R>;
+
+public:
+    using Place = RingPlace<L::pages>;
+    Place next;
+
+    PK_DEVICE explicit RingFiller(unsigned char* memory)
+        : memory_(memory), control_(*reinterpret_cast<Control*>(memory + L::control)) {}
+
+    PK_DEVICE unsigned char* page() const { return memory_ + L::ring + next.page * L::page_bytes; }
+    PK_DEVICE std::uint64_t* full() const { return &control_.full[next.page]; }
+
+    // All lanes get to know the place, which the first has.
+    PK_DEVICE void share_place() {
+        next.page = __shfl_sync(~0u, next.page, 0);
+        next.parity = __shfl_sync(~0u, next.parity, 0);
+    }
+
+    // All lanes go by what the first knows, and see what it has seen.
+    PK_DEVICE bool has_left() {
+        left_ = __shfl_sync(~0u, left_, 0);
+        __syncwarp();
+        return left_;
+    }
+    PK_DEVICE bool left() const { return left_; }
+    PK_DEVICE void leave() { left_ = true; }
+
+    // Until `done()`, or the consumers have left. They may do so while somebody waits: what is loaded for a
+    // step that does not come, they never take.
+    template <class Done>
+    PK_DEVICE void wait_until(Done done) {
+        while (!left_ && !done()) left_ = pk::ptx::load_volatile(&control_.leaving) != 0;
+    }
+
+    // Until the page at a place has come.
+    PK_DEVICE void wait_full(const Place& place) {
+        wait_until([&] { return pk::ptx::mbarrier_try_wait(&control_.full[place.page], place.parity); });
+    }
+
+    // Waits until the next page is free; then `bytes` are expected in it. False if it is time to leave.
+    PK_DEVICE bool expect(std::uint32_t bytes) {
+        wait_until([&] { return pk::ptx::mbarrier_try_wait(&control_.empty[next.page], next.parity ^ 1); });
+        if (left_) return false;
+        asked_for(next);
+        pk::ptx::mbarrier_arrive_expect_tx(full(), bytes);
+        return true;
+    }
+
+    // Pages that another warp has asked for, up to the next one, are this one's to wait for.
+    PK_DEVICE void take_over(std::uint32_t count) {
+        for (std::uint32_t i = count < L::pages ? count : L::pages; i > 0; --i) asked_for(next.back(i));
+    }
+
+    // Shared memory must outlive the copies under way. No bound: each has been asked for, and ends by itself.
+    PK_DEVICE void drain() const {
+        for (std::uint32_t p = 0; p < L::pages; ++p) {
+            if ((asked_ >> p & 1) == 0) continue;
+            while (!pk::ptx::mbarrier_try_wait(&control_.full[p], parities_ >> p & 1)) {
+            }
+        }
+    }
+
+private:
+    PK_DEVICE void asked_for(const Place& place) {
+        asked_ |= 1u << place.page;
+        parities_ = (parities_ & ~(1u << place.page)) | place.parity << place.page;
+    }
+
+    unsigned char* memory_;
+    Control& control_;
+    std::uint32_t asked_ = 0, parities_ = 0;  // of each page what this warp asked for last
+    bool left_ = false;
+};
+
+#endif
+
+}  // namespace mpk::cluster
