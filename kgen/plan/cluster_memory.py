@@ -14,7 +14,6 @@ LEAST_PAGES = 2
 _ROOM = 232448 - 1024  # of a block on sm_90
 _MOST_PAGES = 8
 _WARPS = 8
-_ZEROS = 640  # bytes of weights that there are not
 _DRAW = 16640  # bytes for drawing a token
 _POINTERS = 32  # bytes of a layer's pointers
 _STRETCH = 16  # bytes of a stretch of attention
@@ -42,11 +41,11 @@ def rows_that_fit(sizes: Sizes, layers: int) -> int:
 
 def ring_pages(sizes: Sizes, layers: int, rows: int) -> int:
     """Pages of the ring beside everything else that a step of so many rows keeps in shared memory."""
-    return min(_MOST_PAGES, max(0, _ROOM - ring_offset(sizes, layers, rows)) // PAGE_BYTES)
+    return min(_MOST_PAGES, max(0, _ROOM - beside_ring(sizes, layers, rows)) // PAGE_BYTES)
 
 
-def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
-    """Bytes of shared memory before the ring."""
+def beside_ring(sizes: Sizes, layers: int, rows: int) -> int:
+    """Bytes of shared memory that are not the ring's."""
     group = sizes.heads // sizes.kv_heads
     qkv, output = (group + 2) * sizes.head, group * sizes.head
     columns = sizes.hidden // MEMBERS  # of the residual stream that a member owns
@@ -61,7 +60,7 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
 
     total = 1024 + 32 * _WARPS + _aligned((layers * 4 + 1) * 8) + _aligned(layers * _POINTERS)
     total += _aligned((1 if one else rows * 2) * _WARPS * _STRETCH)
-    total += _aligned(rows * 4 * sizes.head) + _ZEROS  # the step's keys and values
+    total += _aligned(rows * 4 * sizes.head)  # the step's keys and values
     least = total + _DRAW
     total += hidden + attention if one else max(hidden, attention)
     lanes = _WARPS if one else min(max(rows * qkv * 4 // partial, 16), 32)
@@ -79,7 +78,7 @@ def ring_offset(sizes: Sizes, layers: int, rows: int) -> int:
     total += (
         _aligned(rows * sizes.head * 4) + _aligned(4 * sizes.head) + _WARPS * (512 if rows == 16 else 256)
     )
-    return -(-max(total, least) // 1024) * 1024
+    return max(total, least)
 
 
 def _aligned(size: int) -> int:

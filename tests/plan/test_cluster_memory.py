@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from kgen.paths import project_templates
-from kgen.plan.cluster_memory import ROW_SIZES, ring_offset, ring_pages, rows_that_fit
+from kgen.plan.cluster_memory import PAGE_BYTES, ROW_SIZES, beside_ring, ring_pages, rows_that_fit
 
 MODELS = {  # layers, hidden, heads, kv_heads, head, ffn
     "Llama1B": (16, 2048, 32, 8, 64, 8192),
@@ -25,7 +25,7 @@ def test_the_header_has_the_same_layout(tmp_path: Path) -> None:
         fields = ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
         source += f"struct {model} {{ static constexpr std::uint32_t {fields}, vocab = 1024; }};\n"
     source += "template <class D, unsigned R> void show() {\n  using L = mpk::cluster::Layout<D, R>;\n"
-    source += '  std::printf("%u %u\\n", unsigned(L::ring), unsigned(L::pages));\n}\nint main() {\n'
+    source += '  std::printf("%u %u\\n", unsigned(L::bytes), unsigned(L::pages));\n}\nint main() {\n'
     cases = [(model, rows) for model in MODELS for rows in ROW_SIZES]
     source += "".join(f"  show<{model}, {rows}>();\n" for model, rows in cases) + "}\n"
     (tmp_path / "show.cpp").write_text(source)
@@ -36,7 +36,8 @@ def test_the_header_has_the_same_layout(tmp_path: Path) -> None:
     for (model, rows), line in zip(cases, lines, strict=True):
         layers, *rest = MODELS[model]
         sizes = SimpleNamespace(**dict(zip(names[1:], rest, strict=True)))
-        expected = f"{ring_offset(sizes, layers, rows)} {ring_pages(sizes, layers, rows)}"
+        pages = ring_pages(sizes, layers, rows)
+        expected = f"{beside_ring(sizes, layers, rows) + pages * PAGE_BYTES} {pages}"
         assert line == expected, (model, rows)
 
 

@@ -15,8 +15,9 @@ namespace {
 struct Product {
     float* c;
     std::uint32_t octets;
-    const std::uint32_t* a;
-    std::uint32_t b, stride;
+    const std::uint32_t* a;   // null: in shared memory
+    std::uint32_t first_row;  // of a, there
+    Matrix shared, b;
 };
 
 struct Queue {
@@ -33,11 +34,11 @@ float number(std::uint16_t bits) {
     return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
-// Row n, column k of the 16 columns from b on.
-float element(const Product& product, std::uint32_t n, std::uint32_t k) {
-    const std::uint32_t logical = product.b + n * 64 + k * 2, swizzled = logical ^ (logical >> 7 & 3) << 4;
-    const std::uint32_t piece = product.b + k / 8 * product.stride + n * 16 + k % 8 * 2;
-    const std::uint32_t at = product.stride == 0 ? swizzled : piece;
+// Row n, column k of the 16 columns.
+float element(const Matrix& m, std::uint32_t n, std::uint32_t k) {
+    const std::uint32_t logical = m.address + n * 64 + k * 2, swizzled = logical ^ (logical >> 7 & 3) << 4;
+    const std::uint32_t piece = m.address + k / 8 * m.stride + n / 8 * m.eight_rows + n % 8 * 16 + k % 8 * 2;
+    const std::uint32_t at = m.stride == 0 ? swizzled : piece;
     std::uint16_t bits;
     std::memcpy(&bits, shared_pointer(at, sizeof bits), sizeof bits);
     return number(bits);
@@ -49,8 +50,9 @@ void multiply(void* const* operands, std::uint32_t came) {
     float a[16][16];
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
         const auto& one = *static_cast<const Product*>(operands[lane]);
-        if (one.b != first.b || one.stride != first.stride || one.octets != first.octets)
+        if (!(one.b == first.b && one.shared == first.shared && one.octets == first.octets))
             fail("wgmma whose lanes differ");
+        if (one.a == nullptr) continue;
         const std::uint32_t g = lane / 4, i = lane % 4 * 2;
         for (std::uint32_t n = 0; n < 4; ++n) {
             const std::uint32_t row = g + n % 2 * 8, k = i + n / 2 * 8;
@@ -58,10 +60,13 @@ void multiply(void* const* operands, std::uint32_t came) {
             a[row][k + 1] = number(static_cast<std::uint16_t>(one.a[n] >> 16));
         }
     }
+    for (std::uint32_t row = 0; row < 16 && first.a == nullptr; ++row) {
+        for (std::uint32_t k = 0; k < 16; ++k) a[row][k] = element(first.shared, first.first_row + row, k);
+    }
     for (std::uint32_t octet = 0; octet < first.octets; ++octet) {
         float sum[16][8] = {}, b[8][16];
         for (std::uint32_t n = 0; n < 8; ++n) {
-            for (std::uint32_t k = 0; k < 16; ++k) b[n][k] = element(first, octet * 8 + n, k);
+            for (std::uint32_t k = 0; k < 16; ++k) b[n][k] = element(first.b, octet * 8 + n, k);
         }
         for (std::uint32_t row = 0; row < 16; ++row) {
             for (std::uint32_t n = 0; n < 8; ++n) {
@@ -78,9 +83,12 @@ void multiply(void* const* operands, std::uint32_t came) {
 
 }  // namespace
 
-void queue_product(float* c, std::uint32_t octets, const std::uint32_t (&a)[4], std::uint32_t b,
-                   std::uint32_t stride) {
-    queue_of_thread().open.push_back({c, octets, a, b, stride});
+void queue_product(float* c, std::uint32_t octets, const std::uint32_t (&a)[4], const Matrix& b) {
+    queue_of_thread().open.push_back({c, octets, a, 0, {}, b});
+}
+void queue_product(float* c, std::uint32_t octets, const Matrix& a, const Matrix& b) {
+    const std::uint32_t first_row = running->index.x / lanes % 4 * 16;
+    queue_of_thread().open.push_back({c, octets, nullptr, first_row, a, b});
 }
 
 void commit_products() {

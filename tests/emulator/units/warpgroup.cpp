@@ -81,12 +81,38 @@ void multiply_pieces(const std::uint16_t* a, const std::uint16_t* b, float* c, s
     }
 }
 
+// The same with a in shared memory too, its groups of eight rows `eight_rows` bytes apart.
+template <std::size_t Sums>
+void multiply_shared(const std::uint16_t* a, const std::uint16_t* b, float* c, std::uint32_t eight_rows) {
+    unsigned char* memory = emulator::dynamic_memory();
+    const unsigned int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, i = lane % 4;
+    constexpr unsigned int count = Sums * 2, stride = 1024, of_b = 16384;
+    for (unsigned int p = 0; p < 2 && threadIdx.x == 0; ++p) {
+        for (unsigned int n = 0; n < count; ++n)
+            std::memcpy(memory + of_b + p * stride + n * 16, b + n * 16 + p * 8, 16);
+        for (unsigned int n = 0; n < rows; ++n)
+            std::memcpy(memory + p * 128 + n / 8 * eight_rows + n % 8 * 16, a + n * 16 + p * 8, 16);
+    }
+    __syncthreads();
+    float sums[Sums] = {};
+    const std::uint32_t at = pk::ptx::shared_address(memory);
+    pk::ptx::wgmma_fence();
+    pk::ptx::wgmma_m64k16(sums, pk::ptx::wgmma_pieces(at, 128, eight_rows),
+                          pk::ptx::wgmma_pieces(at + of_b, stride));
+    pk::ptx::wgmma_commit();
+    pk::ptx::wgmma_wait<0>();
+    for (unsigned int n = 0; n < Sums; ++n) {
+        const unsigned int row = warp * 16 + g + n / 2 % 2 * 8, column = n / 4 * 8 + i * 2 + n % 2;
+        c[row * count + column] = sums[n];
+    }
+}
+
 float number(std::uint16_t bits) {
     return std::bit_cast<float>(std::uint32_t{bits} << 16);
 }
 
 // `used`: rows of b that are looked at.
-template <std::size_t Sums>
+template <std::size_t Sums, auto Multiply = multiply_pieces<Sums>>
 void check_pieces(std::uint32_t stride, unsigned int used, const char* what) {
     constexpr unsigned int count = Sums * 2;
     std::mt19937 generator(5);
@@ -96,8 +122,7 @@ void check_pieces(std::uint32_t stride, unsigned int used, const char* what) {
         for (std::uint16_t& one : *matrix) one = pk::tile::to_bf16(normal(generator)).bits;
     }
     std::vector<float> c(rows * count);
-    units::check(units::run(multiply_pieces<Sums>, 1, 1, 128, 4096, a.data(), b.data(), c.data(), stride) ==
-                     cudaSuccess,
+    units::check(units::run(Multiply, 1, 1, 128, 32768, a.data(), b.data(), c.data(), stride) == cudaSuccess,
                  "wgmma of pieces runs");
     for (unsigned int row = 0; row < rows; ++row) {
         for (unsigned int column = 0; column < used; ++column) {
@@ -116,6 +141,8 @@ void units::test_warpgroup_pieces() {
     check_pieces<4>(1024, 8, "wgmma of 8 rows in pieces far apart");
     check_pieces<8>(256, 16, "wgmma of 16 rows in pieces");
     check_pieces<4>(16, 1, "wgmma of a row of pieces");
+    check_pieces<4, multiply_shared<4>>(512, 8, "wgmma of weights in shared memory");
+    check_pieces<8, multiply_shared<8>>(256, 16, "wgmma of weights in shared memory and 16 rows");
 }
 
 void units::test_warpgroup_product() {

@@ -38,7 +38,7 @@ template <class D, std::uint32_t R>
 void check_layout(Suite& suite) {
     using L = mpk::cluster::Layout<D, R>;
     using mpk::cluster::consumer_warps;
-    constexpr std::uint32_t page_bytes = L::page_bytes;
+    using mpk::cluster::page_bytes;
     constexpr std::uint32_t members = 8, group_heads = D::heads / D::kv_heads, slice = D::hidden / members;
     constexpr std::uint32_t pieces = (slice + 127) / 128;
     // One partial result: channels, maximum, sum and a gap for each head.
@@ -63,7 +63,6 @@ void check_layout(Suite& suite) {
         {"head_norms", L::head_norms, 2 * D::head * 2},
         // 16 sums of f32 for each row of a warp, or 128 columns of bf16.
         {"stage", L::stage, consumer_warps * (R == 16 ? 8 * 64 : 256)},
-        {"zeros", L::zeros, 512 + 16},
         {"ring", L::ring, L::pages * page_bytes},
     };
     const auto together = [&](const char* phase, Regions regions) {
@@ -91,8 +90,11 @@ void check_layout(Suite& suite) {
     together("gate, up and down", {hidden, ffn, halves});
     together("logits", {hidden, halves});
     constexpr std::uint32_t most = 232448 - 1024;  // of a block on sm_90, less what the system takes
-    const bool fits = L::pages == 0 ? L::ring + page_bytes > most : L::bytes <= most;
-    suite.check(D::name() + ", " + std::to_string(R) + " rows fit", fits && L::ring % 128 == 0);
+    const bool fits = L::pages == 0 ? L::bytes + page_bytes > most : L::bytes <= most;
+    suite.check(D::name() + ", " + std::to_string(R) + " rows fit", fits && L::ring % 1024 == 0);
+    // The products read 64 rows of every chunk, so up to three tiles past a page.
+    const bool behind = L::ring + L::pages * page_bytes + 3 * 1024 <= L::bytes;
+    suite.check(D::name() + ", " + std::to_string(R) + " rows: something lies behind the ring", behind);
 }
 
 // Pages hold as many chunks of all tiles of a band as there is room for, the same number for every warp.
@@ -102,8 +104,8 @@ void check_page_chunks(Suite& suite) {
     bool good = true;
     for (std::uint32_t tiles = 1; tiles <= mpk::cluster::band; ++tiles) {
         const std::uint32_t chunks = L::page_chunks(tiles), parts = 8;
-        good = good && chunks > 0 && chunks % parts == 0 && chunks * tiles * 1024 <= L::page_bytes;
-        good = good && (chunks + parts) * tiles * 1024 > L::page_bytes;
+        good = good && chunks > 0 && chunks % parts == 0 && chunks * tiles * 1024 <= mpk::cluster::page_bytes;
+        good = good && (chunks + parts) * tiles * 1024 > mpk::cluster::page_bytes;
     }
     suite.check("chunks of a page, " + std::to_string(R) + " rows", good);
 }

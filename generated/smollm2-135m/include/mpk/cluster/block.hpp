@@ -29,11 +29,11 @@ PK_DEVICE std::uint32_t op_of(std::uint32_t layer, LayerOp op) {
 }
 
 // x, which is equal in the warp, so that the compiler knows it: what depends on it is worked out once for all
-// lanes, and branches and loops by it do not part them. If it sees lanes part for good anywhere in a layer,
-// by a loop whose bounds it takes for different, it does nothing for all lanes any more; then each tensor
-// core product waits for its descriptor. All lanes call.
+// lanes, and branches and loops by it do not part them. All lanes call. If the compiler sees lanes part for
+// good anywhere in a layer, by a loop whose bounds it takes for different, it works out nothing for all lanes
+// any more; then each tensor core product waits for its descriptors.
 PK_DEVICE std::uint32_t uniform(std::uint32_t x) {
-    return pk::ptx::of_first_lane(x);
+    return pk::ptx::equal_in_warp(x);
 }
 
 // The named barriers of the two warps of a tile, one for each tile of a band; the consumers' own is 1, the
@@ -138,7 +138,7 @@ public:
             patience.until_all([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step());
         }
         if constexpr (PK_TIMELINE != 0) track.record(Activity::wait_page, begin, setup.op_tasks[op], step());
-        return base_ + L::ring + page_ * L::page_bytes;
+        return base_ + L::ring + page_ * page_bytes;
     }
 
     // Whether the next page has come. All lanes.

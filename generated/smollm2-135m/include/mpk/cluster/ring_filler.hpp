@@ -39,7 +39,7 @@ public:
     PK_DEVICE explicit RingFiller(unsigned char* memory)
         : memory_(memory), control_(*reinterpret_cast<Control*>(memory + L::control)) {}
 
-    PK_DEVICE unsigned char* page() const { return memory_ + L::ring + next.page * L::page_bytes; }
+    PK_DEVICE unsigned char* page() const { return memory_ + L::ring + next.page * page_bytes; }
     PK_DEVICE std::uint64_t* full() const { return &control_.full[next.page]; }
 
     // All lanes get to know the place, which the first has.

@@ -45,6 +45,11 @@ PK_HOST_DEVICE constexpr std::uint32_t pair_offset(std::uint32_t rows, std::uint
                                                    std::uint32_t row) {
     return column / chunk * (rows * 64) + piece_offset(rows, column % 8 / 2, row) + column % chunk / 8 * 4;
 }
+// A tile of a weight on the tape has, for its first and its last 8 rows, the same four pieces of each row.
+// Offset in bytes of a piece from the tile's first; those of neighbouring rows lie 16 apart.
+PK_HOST_DEVICE constexpr std::uint32_t tape_piece(std::uint32_t piece, std::uint32_t row) {
+    return row / 8 * 512 + piece * 128 + row % 8 * 16;
+}
 // Row of gate and up of a tile of their weights whose result is column `index` of a piece: column of the FFN,
 // from the first of the cluster's on. So a tile's result is a piece.
 PK_HOST_DEVICE constexpr std::uint32_t ffn_column(std::uint32_t t, std::uint32_t index) {

@@ -133,8 +133,7 @@ PK_DEVICE void stream(B& block, Stream which, std::uint32_t layer, bool has_part
     std::uint32_t* sums_of_cluster = (output ? block.setup.output_sums : block.setup.down_sums) +
                                      detail::sums_offset<D>(turn, block.setup.clusters, block.cluster(), 0);
     const Tiles tiles = has_part ? block.tiles(which, layer) : Tiles{};
-    // A cluster may have no columns of a small FFN; then any activations do that are numbers.
-    const std::uint32_t x = block.address(output ? attended : down && tiles.chunks != 0 ? ffn : hidden);
+    const std::uint32_t x = block.address(output ? attended : down ? ffn : hidden);
     detail::Candidates<B> best;
     const auto begin = [&] {
         prepare();

@@ -71,17 +71,17 @@ __global__ void write_tape(std::uint8_t* tape, const std::uint64_t* tape_begin, 
         }
     };
 
-    // Bands; in each, chunk by chunk, the tiles, as a warp's lanes hold them.
-    constexpr std::uint32_t pieces = tile_bytes / 16;  // of a tile: 32 lanes, twice
+    // Bands; in each, chunk by chunk, the tiles; of a tile, pieces of its rows (tape_piece).
+    constexpr std::uint32_t pieces = tile_bytes / 16;
     for (std::uint32_t first = stream.tiles.begin; first < stream.tiles.end; first += band) {
         const std::uint32_t count = stream.tiles.end - first < band ? stream.tiles.end - first : band;
         const std::uint32_t total = stream.chunks * count * pieces;
         for (std::uint32_t i = threadIdx.x; i < total; i += blockDim.x) {
-            const std::uint32_t piece = i % pieces, t = i / pieces % count, c = i / (pieces * count);
-            const std::uint32_t lane = piece % 32, row = lane / 4, column = c * chunk + lane % 4 * 8;
-            const auto low = *reinterpret_cast<const uint4*>(source(first + t, row, column));
-            const auto high = *reinterpret_cast<const uint4*>(source(first + t, row + tile / 2, column));
-            to[i] = piece < 32 ? uint4{low.x, high.x, low.y, high.y} : uint4{low.z, high.z, low.w, high.w};
+            const std::uint32_t in_tile = i % pieces, t = i / pieces % count, c = i / (pieces * count);
+            const std::uint32_t row = in_tile / 32 * 8 + in_tile % 8, piece = in_tile / 8 % 4;
+            const auto* pairs =
+                reinterpret_cast<const std::uint32_t*>(source(first + t, row, c * chunk)) + piece;
+            to[i] = {pairs[0], pairs[4], pairs[8], pairs[12]};
         }
         to += total;
     }

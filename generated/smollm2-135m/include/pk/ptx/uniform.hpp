@@ -5,12 +5,13 @@
 
 namespace pk::ptx {
 
-// x of the warp's first lane. All lanes call. Not __shfl_sync, which is left out by a part of the compiler
-// where it knows itself that x is equal, whereas the part that comes after it does not.
-__device__ __forceinline__ std::uint32_t of_first_lane(std::uint32_t x) {
-    std::uint32_t first;
-    asm volatile("shfl.sync.idx.b32 %0, %1, 0, 31, -1;" : "=r"(first) : "r"(x));
-    return first;
+// x, which is equal in the warp, by an instruction that has its result once for all lanes. (Those that
+// shuffle lanes give each its own, and the compiler does not always know that they are equal.) All lanes
+// call.
+__device__ __forceinline__ std::uint32_t equal_in_warp(std::uint32_t x) {
+    std::uint32_t all;
+    asm volatile("redux.sync.or.b32 %0, %1, -1;" : "=r"(all) : "r"(x));
+    return all;
 }
 
 }  // namespace pk::ptx

@@ -1,6 +1,8 @@
 // Shared memory of a block: what is exchanged inside the cluster, what a step needs, and the ring of pages.
 #pragma once
 
+#include <algorithm>
+
 #include "mpk/cluster/keys.hpp"
 #include "mpk/cluster/setup.hpp"
 #include "mpk/cluster/shares.hpp"
@@ -50,23 +52,20 @@ struct Control {
     } keys;
     StepBoard step;
 };
-static_assert(sizeof(Control) <= 1024);
+inline constexpr std::uint32_t control_bytes = 1024;
+static_assert(sizeof(Control) <= control_bytes);
 
 constexpr std::uint32_t aligned(std::uint32_t bytes) {
     return (bytes + 127) / 128 * 128;
 }
 
-// R: the rows that there is room for (1, 8 or 16). All offsets in bytes.
-//   activations as in shares.hpp
-template <class D, std::uint32_t R>
-struct Layout {
+inline constexpr std::uint32_t page_bytes = 32768;
+
+// What a block has beside its control and the ring, from `Begin` on. R: the rows that there is room for (1, 8
+// or 16). All offsets in bytes. Activations as in shares.hpp.
+template <class D, std::uint32_t R, std::uint32_t Begin>
+struct Areas {
     using S = Shares<D>;
-    static constexpr std::uint32_t page_bytes = 32768;
-    static constexpr std::uint32_t page_tokens = page_bytes / (4 * D::head);  // keys first, then values
-    // A page holds a whole number of chunks of all tiles of a band, in eights as there are eight warps.
-    static constexpr PK_HOST_DEVICE std::uint32_t page_chunks(std::uint32_t tiles) {
-        return page_bytes / tile_bytes / tiles / consumer_warps * consumer_warps;
-    }
     // Half of the sums that two warps have of a tile, for each other, of two bands.
     static constexpr std::uint32_t halves_bytes = 2 * (R == 1 ? 4 * 8 * 8 : consumers * R);
     // One partial result of attention: [head][channels, maximum, sum, gap] f32.
@@ -87,18 +86,14 @@ struct Layout {
                                    ffn_bytes = aligned(S::most_ffn_chunks() * chunk * R * 2);
     static constexpr std::uint32_t attended_bytes = aligned(S::output_cols * R * 2);
 
-    static constexpr std::uint32_t control = 0;
-    static constexpr std::uint32_t patience = 1024;               // [consumers], a byte each
+    static constexpr std::uint32_t patience = Begin;              // [consumers], a byte each
     static constexpr std::uint32_t tiles = patience + consumers;  // [streams] StoredTiles
     static constexpr std::uint32_t weights =
         tiles + aligned(S::streams * sizeof(StoredTiles));  // [layers] LayerWeights
     static constexpr std::uint32_t stretches =
         weights + aligned(D::layers * sizeof(LayerWeights));  // Stretch
     static constexpr std::uint32_t fresh = stretches + aligned(most_stretches(R) * sizeof(Stretch));
-    static constexpr std::uint32_t zeros =
-        fresh + fresh_bytes;  // weights that there are not: half a tile and 16
-    static constexpr std::uint32_t zeros_bytes = aligned(tile_bytes / 2 + 16);
-    static constexpr std::uint32_t hidden = zeros + zeros_bytes;  // activations
+    static constexpr std::uint32_t hidden = fresh + fresh_bytes;  // activations
     static constexpr std::uint32_t query = R == 1 ? hidden + hidden_bytes : hidden;
     static constexpr std::uint32_t partials = query + query_bytes;  // spans of this member's rows
     static constexpr std::uint32_t attention_end = query + attention_bytes;
@@ -136,12 +131,29 @@ struct Layout {
     static constexpr std::uint32_t draw_bytes = 16640;
     static constexpr std::uint32_t stage_end = stage + consumer_warps * stage_bytes;
     static constexpr std::uint32_t end = stage_end > hidden + draw_bytes ? stage_end : hidden + draw_bytes;
-    static constexpr std::uint32_t ring = (end + 1023) / 1024 * 1024;
+};
 
-    static constexpr std::uint32_t room = 232448 - 1024;  // of a block on sm_90
-    static constexpr std::uint32_t fit = room > ring ? (room - ring) / page_bytes : 0;
-    static constexpr std::uint32_t pages = fit < most_pages ? fit : most_pages;
-    static constexpr std::uint32_t bytes = ring + pages * page_bytes;
+inline constexpr std::uint32_t block_room = 232448 - 1024;  // of a block on sm_90
+
+template <class D, std::uint32_t R>
+constexpr std::uint32_t count_pages() {
+    constexpr std::uint32_t beside = control_bytes + Areas<D, R, 0>::end;
+    return beside > block_room ? 0 : std::min((block_room - beside) / page_bytes, most_pages);
+}
+template <class D, std::uint32_t R>
+inline constexpr std::uint32_t ring_pages = count_pages<D, R>();
+
+// Shared memory of a block: control, the ring of pages, and all else behind it. (The products read some rows
+// past a page whose tiles are fewer than a band's, for nothing: behind the last page something must be.)
+template <class D, std::uint32_t R>
+struct Layout : Areas<D, R, control_bytes + ring_pages<D, R> * page_bytes> {
+    static constexpr std::uint32_t control = 0, ring = control_bytes, pages = ring_pages<D, R>;
+    static constexpr std::uint32_t bytes = Layout::end;
+    static constexpr std::uint32_t page_tokens = page_bytes / (4 * D::head);  // keys and values
+    // Chunks of a page, of all tiles of a band: as many eights as there is room for.
+    static constexpr PK_HOST_DEVICE std::uint32_t page_chunks(std::uint32_t tiles) {
+        return tiles == 1 ? 32 : tiles == 2 ? 16 : 8;
+    }
 };
 
 }  // namespace mpk::cluster

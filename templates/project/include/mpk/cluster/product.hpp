@@ -1,17 +1,16 @@
 // Products of streamed weights with activations in shared memory: out[row] = sum over columns of weight[out]
-// * x[row]. Weights, from the page by way of registers, are the operand of 64 rows of the warpgroup's tensor
-// core instructions; the activations, of 8 or 16 rows of the batch, the one in shared memory.
+// * x[row]. The warpgroup's tensor core instructions read both where they lie: 64 rows of weights from the
+// page, and the activations of 8 or 16 rows of the batch.
 //
 // A page holds chunks of 32 columns; of each chunk the tiles of a band, a tile being 16 rows x 32 columns.
 // Warps w and w + 4 have tile w of the band. The first warpgroup takes the even chunks and the second the odd
 // ones; when a band ends, the two warps of a tile give each other half of their sums. A row's result does not
-// depend on the other rows. Lane 4 g + i has columns 8 i .. 8 i + 7 of rows g and g + 8 of a tile, as two
-// operands of 16 steps of the sum, which lie in the page one after the other, 16 bytes a lane; activations
-// lie in the order that this gives (activation_offset).
+// depend on the other rows. Weights and activations have the columns of a chunk in the same order
+// (pair_offset, tape_piece). Where a band has fewer than four tiles, the instructions take what lies behind
+// them for the others, whose sums nobody looks at.
 #pragma once
 
 #include "mpk/cluster/block.hpp"
-#include "pk/ptx/shared_load.hpp"
 #include "pk/ptx/wgmma.hpp"
 
 namespace mpk::cluster {
@@ -44,66 +43,11 @@ struct Outputs {
 
 namespace detail {
 
-inline constexpr std::uint32_t batch_chunks = 4;  // of a warpgroup, in registers at a time
+inline constexpr std::uint32_t batch_chunks = 4;  // of a warpgroup, whose products are issued together
 
-// The weights of a batch: of every other chunk of eight.
-using Batch = std::uint32_t[batch_chunks][2][4];
-
-// Loads the weights of the batches of a stream in the order of its pages.
-template <class B>
-class BatchLoader {
-    static constexpr std::uint32_t both = 2 * batch_chunks;  // chunks of both warpgroups
-
-public:
-    PK_DEVICE BatchLoader(B& block, std::uint32_t group, std::uint32_t tiles, std::uint32_t chunks)
-        : block_(block), group_(group), chunks_(chunks), tiles_(chunks == 0 ? 0 : tiles), left_(chunks) {}
-
-    // Chunks that there are not are zero. After the last batch comes one of nothing: a batch that was
-    // sometimes not loaded would take its registers all along. there: is_next_there() before.
-    PK_DEVICE void load(Batch& batch, bool there) {
-        const std::uint32_t tiles = tiles_ < band ? tiles_ : band, mine = block_.warp() % 4;
-        if (tiles != 0 && page_batches_ == 0) {
-            page_batches_ = tiles == 1 ? 4 : tiles == 2 ? 2 : 1;  // as Layout::page_chunks
-            at_ = block_.wait_page(there) + (group_ * tiles + mine) * tile_bytes + block_.lane() * 16;
-        }
-        const std::uint32_t chunks = mine < tiles ? left_ : 0, nothing = block_.address(B::L::zeros);
-        PK_UNROLL
-        for (std::uint32_t c = 0; c < batch_chunks; ++c) {
-            const std::uint32_t from = 2 * c + group_ < chunks ? at_ + c * (2 * tile_bytes) * tiles : nothing;
-            PK_UNROLL
-            for (std::uint32_t half = 0; half < 2; ++half) {
-                const uint4 v = pk::ptx::load_shared(from + half * (tile_bytes / 2));
-                batch[c][half][0] = v.x, batch[c][half][1] = v.y;
-                batch[c][half][2] = v.z, batch[c][half][3] = v.w;
-            }
-        }
-        if (tiles == 0) return;
-        at_ += both * tile_bytes * tiles;
-        const bool ends = left_ <= both;
-        page_batches_ = ends ? 0 : page_batches_ - 1;
-        tiles_ -= ends ? tiles : 0;
-        left_ = ends ? chunks_ : left_ - both;
-        read_page_ = page_batches_ == 0;
-    }
-
-    // When what was loaded has come: a release right after the loads would wait for them.
-    PK_DEVICE void release() {
-        if (read_page_) block_.release_page();
-        read_page_ = false;
-    }
-
-    // Whether the next batch can be loaded without a wait.
-    PK_DEVICE bool is_next_there() const {
-        return tiles_ == 0 || page_batches_ != 0 || block_.is_page_there();
-    }
-
-private:
-    B& block_;
-    std::uint32_t group_, chunks_;
-    std::uint32_t tiles_, left_;  // tiles that are left, and of the band, chunks
-    std::uint32_t at_ = 0, page_batches_ = 0;
-    bool read_page_ = false;
-};
+// From a warpgroup's chunk of the activations to its next one, in units of 16 bytes.
+template <std::uint32_t R>
+inline constexpr std::uint32_t chunk_pieces = 2 * R * 64 / 16;
 
 template <std::uint32_t R>
 using TileSums = float[R == 16 ? 8 : 4];
@@ -111,20 +55,18 @@ using TileSums = float[R == 16 ? 8 : 4];
 template <std::uint32_t R>
 using HalfSums = float[2][R == 16 ? 8 : 4];
 
-// Starts the products of a batch with the activations from x on. Of chunks from `left` on, which there are
-// not, the weights are zero, and the first one's activations will do.
-template <std::uint32_t R>
-PK_DEVICE void multiply(HalfSums<R>& sums, const Batch& batch, std::uint32_t x, std::uint32_t left) {
-    pk::ptx::wgmma_fence();
+// Starts the products of every other chunk: rows and pieces describe those of the first one, `stride` and so
+// on those of the next, in units of 16 bytes.
+template <std::uint32_t R, std::uint32_t Chunks>
+PK_DEVICE void multiply(HalfSums<R>& sums, std::uint64_t rows, std::uint32_t stride, std::uint64_t pieces) {
     PK_UNROLL
-    for (std::uint32_t c = 0; c < batch_chunks; ++c) {
-        const std::uint64_t pieces = pk::ptx::wgmma_pieces(c < left ? x + c * (2 * R * 64) : x, R * 16);
+    for (std::uint32_t c = 0; c < Chunks; ++c) {
         PK_UNROLL
         for (std::uint32_t half = 0; half < 2; ++half) {
-            pk::ptx::wgmma_m64k16(sums[half], batch[c][half], pieces + half * (2 * R));
+            pk::ptx::wgmma_m64k16(sums[half], rows + c * stride + half * (tape_piece(2, 0) / 16),
+                                  pieces + c * chunk_pieces<R> + half * (2 * R));
         }
     }
-    pk::ptx::wgmma_commit();
 }
 
 // Half of a tile's sums to the other warp that has it, and the other half from there.
@@ -164,62 +106,49 @@ PK_DEVICE Outputs<B::rows_room> exchange_halves(B& block, const TileSums<B::rows
 
 // All tiles of a stream: emit(number of the tile, outputs) by each warp for what it has of them. No barrier
 // of the block: what emit writes to shared memory is the warp's own until the next one. prepare() returns
-// when the activations are there; the first weights are on their way to registers meanwhile.
+// when the activations are there.
 template <class B, class Prepare, class Emit>
 PK_DEVICE void product(B& block, std::uint32_t x, const Tiles& stream, Prepare prepare, Emit emit) {
-    constexpr std::uint32_t R = B::rows_room, both = 2 * detail::batch_chunks;
+    constexpr std::uint32_t R = B::rows_room, batch = detail::batch_chunks;
     const std::uint32_t tiles = uniform(stream.tiles.count()), chunks = uniform(stream.chunks);
     const std::uint32_t warp = block.uniform_warp(), group = warp / 4;
-    detail::BatchLoader<B> loader(block, group, tiles, chunks);
-    // Both keep their registers: copied from one to the other, the products would wait for each other.
-    detail::Batch even, odd;
-    // Nothing waits for weights before the activations are there.
-    const bool early = B::D::pipelining && loader.is_next_there();
-    if (early) loader.load(even, true);
     prepare();
-    if (!early) loader.load(even, loader.is_next_there());
-    loader.release();
     // Activations came by stores of peers, or of this block before its last barrier.
     pk::ptx::fence_proxy_async_shared();
-    const std::uint32_t own = (chunks + 1 - group) / 2;  // chunks of the warpgroup
-    // The batch that begins with the warpgroup's chunk `from`, which may lie past the last.
-    const auto multiply = [&](detail::HalfSums<R>& sums, const detail::Batch& batch, std::uint32_t from) {
-        const bool is_there = from < own;
-        detail::multiply<R>(sums, batch, x + (is_there ? 2 * from + group : 0) * (R * 64),
-                            is_there ? own - from : 0);
-    };
-    const auto step = [&](detail::HalfSums<R>& sums, const detail::Batch& batch, std::uint32_t from,
-                          detail::Batch& next) {
-        const bool there = loader.is_next_there();  // is known when the products have been issued
-        multiply(sums, batch, from);
-        loader.load(next, there);
-        pk::ptx::wgmma_wait<0>();
-        loader.release();
-    };
-    detail::HalfSums<R> sums = {};
-    std::uint32_t first_tile = 0, c = 0;  // of the band; the batch's first chunk
-    const auto go_on = [&] {
-        c += both;
-        if (c < chunks) return;
-        c = 0;
-        const std::uint32_t t = first_tile + warp % 4;
-        if (t < tiles) {
-            detail::TileSums<R> tile_sums;
-            PK_UNROLL
-            for (std::uint32_t e = 0; e < sizeof(tile_sums) / 4; ++e) tile_sums[e] = sums[0][e] + sums[1][e];
-            const auto outputs = detail::exchange_halves(block, tile_sums, first_tile / band % 2);
-            if (R != 1 || group == 0) emit(stream.tiles.begin + t, outputs);
+    _Pragma("unroll 1") for (std::uint32_t first_tile = 0; first_tile < tiles; first_tile += band) {
+        const std::uint32_t count = tiles - first_tile < band ? tiles - first_tile : band;
+        const std::uint32_t most = B::L::page_chunks(count), stride = count * (2 * tile_bytes / 16);
+        detail::HalfSums<R> sums = {};
+        _Pragma("unroll 1") for (std::uint32_t begin = 0; begin < chunks; begin += most) {
+            const std::uint32_t of_page = chunks - begin < most ? chunks - begin : most;
+            // Equal in the warp, also for the compiler, so that descriptors are worked out once for all
+            // lanes.
+            const std::uint32_t weights = uniform(block.wait_page() + group * count * tile_bytes);
+            const std::uint32_t activations = uniform(x + (begin + group) * (R * 64));
+            std::uint64_t rows = pk::ptx::wgmma_pieces(weights, tape_piece(1, 0), tape_piece(0, 8));
+            std::uint64_t pieces = pk::ptx::wgmma_pieces(activations, R * 16);
+            std::uint32_t left = (of_page + 1 - group) / 2;  // chunks of the warpgroup
+            pk::ptx::wgmma_fence();
+            const auto go_on = [&]<std::uint32_t Chunks>() {
+                detail::multiply<R, Chunks>(sums, rows, stride, pieces);
+                rows += Chunks * stride;
+                pieces += Chunks * detail::chunk_pieces<R>;
+                left -= Chunks;
+            };
+            _Pragma("unroll 1") while (left >= batch) go_on.template operator()<batch>();
+            _Pragma("unroll 1") while (left > 0) go_on.template operator()<1>();
+            pk::ptx::wgmma_commit();
+            // Not while those of the next page are computed, which took longer.
+            pk::ptx::wgmma_wait<0>();
+            block.release_page();
         }
-        first_tile += band;
+        const std::uint32_t t = first_tile + warp % 4;
+        if (t >= tiles) continue;
+        detail::TileSums<R> tile_sums;
         PK_UNROLL
-        for (std::uint32_t e = 0; e < sizeof(sums[0]) / 4; ++e) sums[0][e] = sums[1][e] = 0;
-    };
-    while (first_tile < tiles) {
-        step(sums, even, c / 2, odd);
-        go_on();
-        if (first_tile >= tiles) break;
-        step(sums, odd, c / 2, even);
-        go_on();
+        for (std::uint32_t e = 0; e < sizeof(tile_sums) / 4; ++e) tile_sums[e] = sums[0][e] + sums[1][e];
+        const auto outputs = detail::exchange_halves(block, tile_sums, first_tile / band % 2);
+        if (R != 1 || group == 0) emit(stream.tiles.begin + t, outputs);
     }
 }
 

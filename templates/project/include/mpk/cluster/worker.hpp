@@ -121,8 +121,8 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
     for (std::uint32_t layer = thread; layer < D::layers; layer += block_size) {
         reinterpret_cast<LayerWeights*>(memory + L::weights)[layer] = setup.layers[layer];
     }
-    // Weights that there are not, and activations of rows that a batch does not fill, must hold numbers.
-    for (std::uint32_t i = L::zeros + thread * 4; i < L::ring; i += block_size * 4) {
+    // Activations of rows that a batch does not fill must hold numbers.
+    for (std::uint32_t i = L::hidden + thread * 4; i < L::end; i += block_size * 4) {
         *reinterpret_cast<std::uint32_t*>(memory + i) = 0;
     }
     pk::ptx::fence_proxy_async_shared();  // before the copies of peers

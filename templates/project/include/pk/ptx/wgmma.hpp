@@ -1,5 +1,5 @@
-// Tensor core products of a warpgroup (wgmma), asynchronous: 64 x 16 of bf16 from registers by 16 x N from
-// shared memory, added to fp32. sm_90a only, so nothing here may be called on another chip.
+// Tensor core products of a warpgroup (wgmma), asynchronous: 64 x 16 of bf16 from registers or shared memory
+// by 16 x N from shared memory, added to fp32. sm_90a only, so nothing here may be called on another chip.
 #pragma once
 
 #include "pk/platform/platform.hpp"
@@ -14,12 +14,13 @@ __device__ __forceinline__ std::uint64_t wgmma_rows_of_64(std::uint32_t address)
     return swizzle_64 | eight_rows | std::uint64_t{1} << 16 | (address & 0x3ffff) >> 4;
 }
 
-// A matrix of 8 or 16 rows in shared memory, 16 bytes (8 steps of the sum) of all rows together: row r of the
-// piece p begins at address + p * stride + r * 16. Both are multiples of 16. Adding n to the descriptor moves
-// the address by 16 n bytes. Rows may overlap: where only the sums of row 0 are used, a stride of 16 will do.
-__device__ __forceinline__ std::uint64_t wgmma_pieces(std::uint32_t address, std::uint32_t stride) {
-    constexpr std::uint64_t eight_rows = std::uint64_t{128 >> 4} << 32;
-    return eight_rows | std::uint64_t{stride >> 4} << 16 | (address & 0x3ffff) >> 4;
+// A matrix in shared memory of which 16 bytes (8 steps of the sum) of eight rows lie together: row r of the
+// piece p begins at address + p * stride + r / 8 * eight_rows + r % 8 * 16. All are multiples of 16. Adding n
+// to the descriptor moves the address by 16 n bytes. Rows may overlap: where only the sums of row 0 are used,
+// a stride of 16 will do.
+__device__ __forceinline__ std::uint64_t wgmma_pieces(std::uint32_t address, std::uint32_t stride,
+                                                      std::uint32_t eight_rows = 128) {
+    return std::uint64_t{eight_rows >> 4} << 32 | std::uint64_t{stride >> 4} << 16 | (address & 0x3ffff) >> 4;
 }
 
 // Before the first product of a batch: what the threads wrote to the registers of its operands.
@@ -59,6 +60,28 @@ __device__ __forceinline__ void wgmma_m64k16(float (&c)[8], const std::uint32_t 
         "}"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+// The same with a, 64 rows, in shared memory as pieces.
+__device__ __forceinline__ void wgmma_m64k16(float (&c)[4], std::uint64_t a, std::uint64_t b) {
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.eq.u32 add, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, add, 1, 1, 0, 0;\n"
+        "}"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "l"(a), "l"(b));
+}
+__device__ __forceinline__ void wgmma_m64k16(float (&c)[8], std::uint64_t a, std::uint64_t b) {
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.eq.u32 add, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, add, "
+        "1, 1, 0, 0;\n"
+        "}"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
+        : "l"(a), "l"(b));
 }
 __device__ __forceinline__ void wgmma_m64k16(float (&c)[16], const std::uint32_t (&a)[4], std::uint64_t b) {
     asm volatile(

@@ -6,7 +6,7 @@
 
 namespace pk::ptx {
 
-inline std::uint32_t of_first_lane(std::uint32_t x) {
+inline std::uint32_t equal_in_warp(std::uint32_t x) {
     return __shfl_sync(~0u, x, 0);
 }
 

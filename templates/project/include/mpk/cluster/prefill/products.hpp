@@ -1,9 +1,8 @@
 // Products of the tape's weights with the activations of a pass, by warpgroup instructions: the weights, 64
 // rows at a time, come to registers and the activations stay in shared memory.
 //
-// As in the decode kernels lane 4 g + i of a warp reads columns 8 i .. 8 i + 7 of rows g and g + 8 of its
-// tile; the activations lie in the order that this gives (activation_offset). A sum takes the chunks of its
-// part in their order, whatever the tile.
+// The pieces of a tile's rows (tape_piece) and those of the activations (activation_offset) have the columns
+// in the same order. A sum takes the chunks of its part in their order, whatever the tile.
 #pragma once
 
 #include "mpk/cluster/prefill/crew.hpp"
@@ -34,9 +33,8 @@ PK_DEVICE void read_weights(Weights<T>& weights, std::uint32_t at) {
     for (std::uint32_t c = 0; c < T::batch; ++c) {
         PK_UNROLL
         for (std::uint32_t half = 0; half < 2; ++half) {
-            const uint4 v = pk::ptx::load_shared(at + c * (T::tiles * tile_bytes) + half * 512);
-            weights[c][half][0] = v.x, weights[c][half][1] = v.y;
-            weights[c][half][2] = v.z, weights[c][half][3] = v.w;
+            pk::ptx::load_matrices(weights[c][half],
+                                   at + c * (T::tiles * tile_bytes) + half * tape_piece(2, 0));
         }
     }
 }
@@ -82,7 +80,10 @@ PK_DEVICE void multiply(C& crew, TileSums<T>& sums, std::uint32_t count) {
     const std::uint32_t group =
         __shfl_sync(~0u, crew.warp() / 4, 0);  // equal in the warp, as descriptors are
     const std::uint32_t row_group = T::row_groups == 2 ? group : 0, token_group = group - row_group;
-    const Places places = {(row_group * 4 + crew.warp() % 4) * tile_bytes + crew.lane() * 16,
+    // Of the four matrices that the lanes load, both halves of the rows, then the next piece.
+    const std::uint32_t matrix = crew.lane() / 8,
+                        mine = tape_piece(matrix / 2, matrix % 2 * 8 + crew.lane() % 8);
+    const Places places = {(row_group * 4 + crew.warp() % 4) * tile_bytes + mine,
                            T::size.weight_bytes() + token_group * (T::width * 64)};
     Weights<T> even, odd;
     std::uint32_t at = crew.wait_stage();
