@@ -62,13 +62,16 @@ def emulator_objects(out: Path) -> list[Path]:
     return compile_all(sorted((HERE / "source").glob("*.cpp")), out, [])
 
 
-def build(project: Path, out: Path, *, prefill: bool = True) -> Path:
+def build(project: Path, out: Path, *, prefill: bool = True, timeline: bool = False) -> Path:
     """The library of a generated project, and beside it the driver's.
 
     prefill: whether the kernel that reads prompts is there; else the decode kernels read them, step by step.
+    timeline: whether it records what its workers do.
     """
     name = json.loads((project / "model.json").read_text("utf-8"))["name"]
     flags = [f"-I{project / 'include'}", f"-I{project / 'src'}", "-include", "cuda_runtime.h"]
+    if timeline:
+        flags.append("-DPK_TIMELINE=1")
     if not prefill:
         flags.insert(0, f"-I{HERE / 'without_prefill'}")
     objects = compile_all([project / "src" / "api.cpp", project / "src" / "plan.cpp"], out, flags)

@@ -134,6 +134,23 @@ def test_harness(results: dict[str, Future[subprocess.CompletedProcess[str]]], j
     assert "skipped" not in done.stdout
 
 
+def test_prompts_are_in_the_timeline(tmp_path: Path) -> None:
+    folder = tmp_path / NAME
+    write_project(SPEC, folder)
+    shutil.copy(emulate.HERE / "harness_timeline.py", folder / "tests" / "test_prompts.py")
+    library = emulate.build(folder, tmp_path / "out", timeline=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_prompts.py"],
+        cwd=folder / "tests",
+        env=emulate.environment(library, NAME, 10, CLUSTERS),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "skipped" not in done.stdout
+
+
 def test_an_ffn_for_fewer_clusters_than_there_are(tmp_path: Path) -> None:
     text = SPEC.read_text()
     assert "ffn: 1024" in text

@@ -13,7 +13,6 @@ namespace mpk::cluster {
 inline constexpr std::uint32_t consumers = consumer_warps * 32;
 inline constexpr std::uint32_t block_size = consumers + 128;  // and a warpgroup of which one warp loads
 inline constexpr std::uint32_t most_pages = 8;
-inline constexpr std::uint32_t loader_barrier = 2;  // named, of the two warps that load
 inline constexpr std::uint32_t most_rows = 16;
 
 // Barriers that peers complete, by what they bring.
@@ -38,17 +37,21 @@ struct StepBoard {
 struct Control {
     std::uint64_t full[most_pages], empty[most_pages];
     std::uint64_t exchange[5];
-    std::uint32_t number;   // of the step in the call
-    std::uint32_t turns;    // layers of all steps before in this kernel
+    std::uint64_t keys_begin, keys_end;  // of a layer, between the two warps that load
+    std::uint32_t number;                // of the step in the call
+    std::uint32_t turns;                 // layers of all steps before in this kernel
     std::uint32_t started;  // streams that the consumers have begun, for a loader that does not run ahead
     std::uint32_t leaving;  // set when the consumers have left
     std::uint32_t summed;   // layers whose first sums have come, where a block without a group waits for them
     std::uint32_t drawn;    // tokens drawn so far in the call, as the last block counts them
     std::uint32_t ready;    // steps of the call whose board is complete, released for the loader
-    // What the loader's first warp tells the second, who helps with a layer's keys: where in the ring they
-    // begin; or that the call is over.
+    // What the loader's first warp tells the second, who helps with a layer's keys, when keys_begin
+    // completes: where in the ring they begin; or that the call is over, and whether what the second has
+    // asked for is its own to wait for. Back comes with keys_end whether it has left before all were asked
+    // for.
     struct Keys {
-        std::uint32_t layer, page, parity, over;
+        std::uint32_t layer, page, parity;
+        bool over, abandoned, left;
     } keys;
     StepBoard step;
 };

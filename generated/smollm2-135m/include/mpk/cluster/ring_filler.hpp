@@ -36,11 +36,10 @@ public:
     using Place = RingPlace<L::pages>;
     Place next;
 
-    PK_DEVICE explicit RingFiller(unsigned char* memory)
-        : memory_(memory), control_(*reinterpret_cast<Control*>(memory + L::control)) {}
+    PK_DEVICE explicit RingFiller(unsigned char* memory) : memory_(memory) {}
 
     PK_DEVICE unsigned char* page() const { return memory_ + L::ring + next.page * page_bytes; }
-    PK_DEVICE std::uint64_t* full() const { return &control_.full[next.page]; }
+    PK_DEVICE std::uint64_t* full() const { return &control().full[next.page]; }
 
     // All lanes get to know the place, which the first has.
     PK_DEVICE void share_place() {
@@ -61,17 +60,17 @@ public:
     // step that does not come, they never take.
     template <class Done>
     PK_DEVICE void wait_until(Done done) {
-        while (!left_ && !done()) left_ = pk::ptx::load_volatile(&control_.leaving) != 0;
+        while (!left_ && !done()) left_ = pk::ptx::load_volatile(&control().leaving) != 0;
     }
 
     // Until the page at a place has come.
     PK_DEVICE void wait_full(const Place& place) {
-        wait_until([&] { return pk::ptx::mbarrier_try_wait(&control_.full[place.page], place.parity); });
+        wait_until([&] { return pk::ptx::mbarrier_try_wait(&control().full[place.page], place.parity); });
     }
 
     // Waits until the next page is free; then `bytes` are expected in it. False if it is time to leave.
     PK_DEVICE bool expect(std::uint32_t bytes) {
-        wait_until([&] { return pk::ptx::mbarrier_try_wait(&control_.empty[next.page], next.parity ^ 1); });
+        wait_until([&] { return pk::ptx::mbarrier_try_wait(&control().empty[next.page], next.parity ^ 1); });
         if (left_) return false;
         asked_for(next);
         pk::ptx::mbarrier_arrive_expect_tx(full(), bytes);
@@ -87,7 +86,7 @@ public:
     PK_DEVICE void drain() const {
         for (std::uint32_t p = 0; p < L::pages; ++p) {
             if ((asked_ >> p & 1) == 0) continue;
-            while (!pk::ptx::mbarrier_try_wait(&control_.full[p], parities_ >> p & 1)) {
+            while (!pk::ptx::mbarrier_try_wait(&control().full[p], parities_ >> p & 1)) {
             }
         }
     }
@@ -98,8 +97,9 @@ private:
         parities_ = (parities_ & ~(1u << place.page)) | place.parity << place.page;
     }
 
+    PK_DEVICE Control& control() const { return *reinterpret_cast<Control*>(memory_ + L::control); }
+
     unsigned char* memory_;
-    Control& control_;
     std::uint32_t asked_ = 0, parities_ = 0;  // of each page what this warp asked for last
     bool left_ = false;
 };

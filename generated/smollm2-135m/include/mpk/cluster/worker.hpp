@@ -104,6 +104,8 @@ PK_DEVICE void cluster_main(const Machine& m, const Setup& setup, unsigned char*
             pk::ptx::mbarrier_init(&control.empty[p], consumer_warps);
         }
         for (auto& barrier : control.exchange) pk::ptx::mbarrier_init(&barrier, 1);
+        pk::ptx::mbarrier_init(&control.keys_begin, 1);
+        pk::ptx::mbarrier_init(&control.keys_end, 1);
         pk::ptx::mbarrier_init_fence();
         control.started = control.leaving = control.ready = control.summed = control.turns = 0;
         control.keys = {};

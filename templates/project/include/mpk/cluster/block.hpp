@@ -36,8 +36,7 @@ PK_DEVICE std::uint32_t uniform(std::uint32_t x) {
     return pk::ptx::equal_in_warp(x);
 }
 
-// The named barriers of the two warps of a tile, one for each tile of a band; the consumers' own is 1, the
-// loader's layout.hpp has.
+// The named barriers of the two warps of a tile, one for each tile of a band; the consumers' own is 1.
 inline constexpr std::uint32_t pair_barrier = 8;
 
 template <class Decoder, std::uint32_t R>

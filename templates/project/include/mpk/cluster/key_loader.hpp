@@ -10,7 +10,7 @@
 #include "pk/ptx/block_number.hpp"
 #include "pk/ptx/bulk_copy.hpp"
 #include "pk/ptx/fence.hpp"
-#include "pk/ptx/named_barrier.hpp"
+#include "pk/ptx/mbarrier.hpp"
 
 namespace mpk::cluster {
 
@@ -37,46 +37,61 @@ public:
         if (all == 0) return 0;
         filler.share_place();
         if (all <= units && stretches()[0].steps == 1) return load<1>(filler, layer, 0);
-        if (lane_ == 0) control_.keys = {layer, filler.next.page, filler.next.parity, 0};
-        __syncwarp();
-        meet(false);
-        const std::uint32_t pages = load<2>(filler, layer, 0);
-        // If one of them has left, each waits for what it has asked for itself.
-        if (meet(filler.left())) {
-            filler.leave();
-        } else if (lane_ == 0) {
-            filler.take_over(pages);
+        if (lane_ == 0) {
+            control_.keys = {layer, filler.next.page, filler.next.parity, false, false, false};
+            pk::ptx::mbarrier_arrive(&control_.keys_begin);  // releases what it is told
         }
+        const std::uint32_t pages = load<2>(filler, layer, 0);
+        if (lane_ == 0) {
+            wait(control_.keys_end);
+            if (control_.keys.left) filler.leave();
+            // If one of them has left, each waits for what it has asked for itself.
+            abandoned_ = filler.left();
+            if (!abandoned_) filler.take_over(pages);
+        }
+        ++rounds_;
         return pages;
     }
 
     // The first warp, when it leaves.
     PK_DEVICE void dismiss() {
-        if (lane_ == 0) control_.keys.over = 1;
-        __syncwarp();
-        meet(false);
+        if (lane_ != 0) return;
+        control_.keys.over = true;
+        control_.keys.abandoned = abandoned_;
+        pk::ptx::mbarrier_arrive(&control_.keys_begin);
     }
 
     // The second warp, all lanes, until it is dismissed.
     PK_DEVICE void help() {
-        for (;;) {
-            meet(false);
+        Filler filler(memory_);
+        for (;; ++rounds_) {
+            if (lane_ == 0) wait(control_.keys_begin);
+            __syncwarp();
             const Control::Keys keys = control_.keys;
-            if (keys.over != 0) return;
+            if (keys.over) {
+                if (lane_ == 0 && keys.abandoned) filler.drain();
+                return;
+            }
             // What this step reads from the cache was written in the generic proxy before the epoch was
             // released, which the first warp has acquired.
             if (keys.layer == 0) pk::ptx::fence_proxy_async();
-            Filler filler(memory_);
+            filler = Filler(memory_);
             filler.next = {keys.page, keys.parity};
             load<2>(filler, keys.layer, 1);
-            if (meet(filler.left()) && lane_ == 0) filler.drain();
+            if (lane_ == 0) {
+                control_.keys.left = filler.left();
+                pk::ptx::mbarrier_arrive(&control_.keys_end);
+            }
             __syncwarp();
         }
     }
 
 private:
-    // The two warps; whether one of them has left.
-    PK_DEVICE static bool meet(bool left) { return pk::ptx::named_barrier_any<loader_barrier, 64>(left); }
+    // For the other warp. No bound: each goes on, or leaves, as the other does.
+    PK_DEVICE void wait(std::uint64_t& barrier) const {
+        while (!pk::ptx::mbarrier_try_wait(&barrier, rounds_ & 1)) {
+        }
+    }
 
     PK_DEVICE const Stretch* stretches() const {
         return reinterpret_cast<const Stretch*>(memory_ + L::stretches);
@@ -161,6 +176,8 @@ private:
     Control& control_;
     std::uint32_t lane_;
     std::uint64_t policy_;
+    std::uint32_t rounds_ = 0;  // that the two have shared
+    bool abandoned_ = false;    // the last one, because somebody left
 };
 
 #endif

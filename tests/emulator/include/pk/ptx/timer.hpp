@@ -9,8 +9,10 @@ namespace pk::ptx {
 inline std::uint64_t global_timer() {
     return emulator::virtual_time();
 }
+// Moves on whenever it is read, as those do who wait for it.
 inline std::uint64_t sm_clock() {
-    return emulator::virtual_time();
+    static std::uint64_t reads = 0;
+    return emulator::virtual_time() + ++reads;
 }
 inline void poll_pause() {
     emulator::poll_pause();

@@ -4,6 +4,7 @@
 #include "mpk/cluster/attention.hpp"
 #include "mpk/cluster/prefill/buffers.hpp"
 #include "mpk/cluster/prefill/memory.hpp"
+#include "mpk/timeline.hpp"
 #include "pk/ptx/named_barrier.hpp"
 #include "pk/ptx/thread_number.hpp"
 
@@ -21,11 +22,19 @@ public:
     const Setup& setup;
     const Buffers& buffers;
     Patience patience;
+    TimelineTrack track;
     std::uint32_t op = 0;  // what a wait that runs out is for
 
     PK_DEVICE Crew(const Machine& machine, const Setup& s, const Buffers& b, unsigned char* memory)
-        : m(machine), setup(s), buffers(b), patience(machine, s, patience_state_), memory_(memory) {
+        : m(machine),
+          setup(s),
+          buffers(b),
+          patience(machine, s, patience_state_),
+          // Blocks that the decode kernels do not have leave no records.
+          track(machine, blockIdx.x, worker_track, threadIdx.x == 0 && blockIdx.x < machine.workers),
+          memory_(memory) {
         refresh();
+        entered_ = track.now();
     }
 
     // Forgets what the compiler derived from the thread's number: it would keep that of all phases at the
@@ -84,11 +93,18 @@ public:
         // Threads give up one by one, but leave together.
         if (any(patience.gone())) return false;
         ++meetings_;
+        // In the timeline prompts belong to the call's first step.
+        const std::uint32_t task = PK_TIMELINE != 0 ? setup.op_tasks[op] : 0;
+        track.record(Activity::task, entered_, task, 0);
+        const TimelineTrack::Time begin = track.now();
         if (thread() == 0) {
             pk::add_acq_rel(buffers.arrived, 1u);
             const std::uint32_t all = meetings_ * gridDim.x;
             patience.until([&] { return pk::load_acquire(buffers.arrived) >= all; }, op, 0);
         }
+        if constexpr (PK_TIMELINE != 0)
+            track.record(Activity::wait_event, begin, task, 0, m.tasks[task].wait);
+        entered_ = track.now();
         refresh();
         return !any(patience.gone());
     }
@@ -114,6 +130,7 @@ private:
     std::uint32_t thread_;
     std::uint32_t stage_ = 0, parity_ = 0;
     std::uint32_t meetings_ = 0;
+    TimelineTrack::Time entered_ = {};  // since the last meeting
 };
 
 #endif
