@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from prompts import random_prompt
 
-TASK, WAIT_EVENT = 0, 1
+TASK, WAIT_EVENT, STREAM = 0, 1, 3
 LENGTH = 40  # tokens, of which one pass of the prefill kernel reads all but the last
 
 
@@ -27,6 +27,9 @@ def test_prompts_are_in_the_first_step(model: Any, spec: dict[str, Any]) -> None
     first_tasks = {}
     for task, op in enumerate(run["op"] for run in spec["runs"] for _ in range(run["count"])):
         first_tasks.setdefault(op, task)
+    for step in (0, 1):
+        loads = timeline.records[timeline.records["activity"] == STREAM]
+        assert {*loads["worker"][loads["step"] == step].tolist()} == {*range(model.info.workers)}
     names = [op["name"] for op in spec["ops"]]
     for name in ("wqkv", "attention", "wo", "swiglu", "wdown"):
         (op,) = (i for i, one in enumerate(names) if one == f"layers.0.{name}")

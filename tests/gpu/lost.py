@@ -71,6 +71,18 @@ LOSSES = (
         3,
         56,
     ),
+    # Of a layer whose keys the two warps of the loader have begun to load, more than the ring holds.
+    Loss(
+        "a store to a member while keys are loaded",
+        "streams.hpp",
+        "            block.send_to(rank, e, offset, value);",
+        "            if (!({at} && e == Exchange::qkv && row == 0 && rank == 2 &&\n"
+        "                  block.op == op_of<typename B::D>(1, LayerOp::qkv)))\n"
+        "                block.send_to(rank, e, offset, value);",
+        3,
+        400,
+        batches=(3,),
+    ),
     Loss(
         "a slice of the activations",
         "gather.hpp",

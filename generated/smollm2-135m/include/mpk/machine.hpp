@@ -76,7 +76,8 @@ struct Report {
     std::uint32_t expected, seen, step;
 };
 
-// The paged KV cache, bf16. Element (layer, page, k or v, head, token in page, channel) lies at
+// The paged KV cache, bf16. Of the general worker (cluster/heads.hpp has the other's), element (layer, page,
+// k or v, head, token in page, channel) lies at
 // ((((layer * pages + page) * 2 + kv) * heads + head) * page_tokens + token) * channels + channel.
 struct KvCache {
     void* data;

@@ -38,16 +38,14 @@ public:
         filler.share_place();
         if (all <= units && stretches()[0].steps == 1) return load<1>(filler, layer, 0);
         if (lane_ == 0) {
-            control_.keys = {layer, filler.next.page, filler.next.parity, false, false, false};
+            control_.keys = {layer, filler.next.page, filler.next.parity, false, false, {}};
             pk::ptx::mbarrier_arrive(&control_.keys_begin);  // releases what it is told
         }
         const std::uint32_t pages = load<2>(filler, layer, 0);
         if (lane_ == 0) {
             wait(control_.keys_end);
+            filler.take_over(control_.keys.asked);
             if (control_.keys.left) filler.leave();
-            // If one of them has left, each waits for what it has asked for itself.
-            abandoned_ = filler.left();
-            if (!abandoned_) filler.take_over(pages);
         }
         ++rounds_;
         return pages;
@@ -57,29 +55,25 @@ public:
     PK_DEVICE void dismiss() {
         if (lane_ != 0) return;
         control_.keys.over = true;
-        control_.keys.abandoned = abandoned_;
         pk::ptx::mbarrier_arrive(&control_.keys_begin);
     }
 
     // The second warp, all lanes, until it is dismissed.
     PK_DEVICE void help() {
-        Filler filler(memory_);
         for (;; ++rounds_) {
             if (lane_ == 0) wait(control_.keys_begin);
             __syncwarp();
             const Control::Keys keys = control_.keys;
-            if (keys.over) {
-                if (lane_ == 0 && keys.abandoned) filler.drain();
-                return;
-            }
+            if (keys.over) return;
             // What this step reads from the cache was written in the generic proxy before the epoch was
             // released, which the first warp has acquired.
             if (keys.layer == 0) pk::ptx::fence_proxy_async();
-            filler = Filler(memory_);
+            Filler filler(memory_);
             filler.next = {keys.page, keys.parity};
             load<2>(filler, keys.layer, 1);
             if (lane_ == 0) {
                 control_.keys.left = filler.left();
+                control_.keys.asked = filler.asked();
                 pk::ptx::mbarrier_arrive(&control_.keys_end);
             }
             __syncwarp();
@@ -177,7 +171,6 @@ private:
     std::uint32_t lane_;
     std::uint64_t policy_;
     std::uint32_t rounds_ = 0;  // that the two have shared
-    bool abandoned_ = false;    // the last one, because somebody left
 };
 
 #endif

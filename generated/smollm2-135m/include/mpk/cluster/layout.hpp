@@ -11,7 +11,7 @@
 namespace mpk::cluster {
 
 inline constexpr std::uint32_t consumers = consumer_warps * 32;
-inline constexpr std::uint32_t block_size = consumers + 128;  // and a warpgroup of which one warp loads
+inline constexpr std::uint32_t block_size = consumers + 128;  // and a warpgroup of which two warps load
 inline constexpr std::uint32_t most_pages = 8;
 inline constexpr std::uint32_t most_rows = 16;
 
@@ -34,6 +34,12 @@ struct StepBoard {
     std::int32_t given[most_rows];    // the token that follows in the prompt, -1 after it
 };
 
+// Of each page of the ring, a bit: whether somebody has asked for something to come to it, and whether an odd
+// number of times.
+struct AskedFor {
+    std::uint32_t pages, odd;
+};
+
 struct Control {
     std::uint64_t full[most_pages], empty[most_pages];
     std::uint64_t exchange[5];
@@ -46,12 +52,12 @@ struct Control {
     std::uint32_t drawn;    // tokens drawn so far in the call, as the last block counts them
     std::uint32_t ready;    // steps of the call whose board is complete, released for the loader
     // What the loader's first warp tells the second, who helps with a layer's keys, when keys_begin
-    // completes: where in the ring they begin; or that the call is over, and whether what the second has
-    // asked for is its own to wait for. Back comes with keys_end whether it has left before all were asked
-    // for.
+    // completes: where in the ring they begin; or that the call is over. Back comes with keys_end what the
+    // second has asked for, and whether it has left before that was all.
     struct Keys {
         std::uint32_t layer, page, parity;
-        bool over, abandoned, left;
+        bool over, left;
+        AskedFor asked;
     } keys;
     StepBoard step;
 };

@@ -32,7 +32,7 @@ public:
           memory_(memory),
           control_(*reinterpret_cast<Control*>(memory + L::control)),
           lane_(pk::ptx::thread_number() % 32),
-          track_(m, pk::ptx::block_number(), loader_track, lane_ == 0),
+          track_(m, pk::ptx::block_number(), loader_track, pk::ptx::thread_number() == consumers),
           policy_(pk::ptx::policy_evict_first()),
           filler_(memory),
           keys_(m, memory, policy_) {}

@@ -68,39 +68,41 @@ public:
         wait_until([&] { return pk::ptx::mbarrier_try_wait(&control().full[place.page], place.parity); });
     }
 
-    // Waits until the next page is free; then `bytes` are expected in it. False if it is time to leave.
+    // Waits until the next page is free; then `bytes` are expected in it. False if it is time to leave. (Who
+    // has given up gives pages back that have not come: nobody asks for a page before what was asked for last
+    // is there.)
     PK_DEVICE bool expect(std::uint32_t bytes) {
-        wait_until([&] { return pk::ptx::mbarrier_try_wait(&control().empty[next.page], next.parity ^ 1); });
+        const std::uint32_t before = next.parity ^ 1;
+        wait_until([&] { return pk::ptx::mbarrier_try_wait(&control().empty[next.page], before); });
+        wait_full({next.page, before});
         if (left_) return false;
-        asked_for(next);
+        asked_.pages |= 1u << next.page;
+        asked_.odd ^= 1u << next.page;
         pk::ptx::mbarrier_arrive_expect_tx(full(), bytes);
         return true;
     }
 
-    // Pages that another warp has asked for, up to the next one, are this one's to wait for.
-    PK_DEVICE void take_over(std::uint32_t count) {
-        for (std::uint32_t i = count < L::pages ? count : L::pages; i > 0; --i) asked_for(next.back(i));
+    // What this warp has asked for; and what another one has, for this one to wait for.
+    PK_DEVICE const AskedFor& asked() const { return asked_; }
+    PK_DEVICE void take_over(const AskedFor& other) {
+        asked_.pages |= other.pages;
+        asked_.odd ^= other.odd;
     }
 
     // Shared memory must outlive the copies under way. No bound: each has been asked for, and ends by itself.
     PK_DEVICE void drain() const {
         for (std::uint32_t p = 0; p < L::pages; ++p) {
-            if ((asked_ >> p & 1) == 0) continue;
-            while (!pk::ptx::mbarrier_try_wait(&control().full[p], parities_ >> p & 1)) {
+            if ((asked_.pages >> p & 1) == 0) continue;
+            while (!pk::ptx::mbarrier_try_wait(&control().full[p], (asked_.odd >> p & 1) ^ 1)) {
             }
         }
     }
 
 private:
-    PK_DEVICE void asked_for(const Place& place) {
-        asked_ |= 1u << place.page;
-        parities_ = (parities_ & ~(1u << place.page)) | place.parity << place.page;
-    }
-
     PK_DEVICE Control& control() const { return *reinterpret_cast<Control*>(memory_ + L::control); }
 
     unsigned char* memory_;
-    std::uint32_t asked_ = 0, parities_ = 0;  // of each page what this warp asked for last
+    AskedFor asked_ = {};
     bool left_ = false;
 };
 

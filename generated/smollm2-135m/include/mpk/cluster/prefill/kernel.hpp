@@ -73,6 +73,7 @@ PK_DEVICE bool feed_pass(Feeder<D>& feeder, const Buffers& buffers) {
 template <class D>
 PK_DEVICE bool compute_pass(Crew<D>& crew) {
     using C = Crew<D>;
+    crew.op = 0;
     put_angles(crew);
     renew_residual<Embeddings<C>>(crew, crew.weights(0).attention_norm);
     if (!crew.meet()) return false;
