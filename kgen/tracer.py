@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import tempfile
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from typing import Any
 from kgen.report.recording import Recording
 from kgen.report.traced_plan import read_plan
 from kgen.runner import WEIGHTS, RunError, load_binding, packed_weights
-from kgen.toolchain.build import build_project, check_project, choose_preset
+from kgen.toolchain.build import build_project, choose_preset, read_model
 from kgen.weights.layout import check_packed, read_layout
 
 _PRESET_SUFFIX = "-timeline"
@@ -46,11 +45,11 @@ def record(
     weights, which are kept in its build folder. workers: SMs or threads, 0: all. capacity: records of each
     track, 0: the library's default. Raises RunError, WeightsError or ToolchainError.
     """
-    check_project(project)
-    model = json.loads((project / "model.json").read_text(encoding="utf-8"))
+    model = read_model(project)
     try:
+        _check_load(load, model["runtime"])
         plan = read_plan(model)
-    except KeyError as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise RunError(f"{project} was written by an older kgen; generate it again") from error
     folder = build_project(project, choose_preset(preset) + _PRESET_SUFFIX, jobs=jobs, progress=progress)
     if weights is None and not (project / WEIGHTS).is_file():
@@ -69,6 +68,19 @@ def record(
     except (binding.ModelError, RuntimeError, OSError) as error:
         raise RunError(f"{library}: {error}") from error
     return Recording(timeline.records, plan, used, timeline.dropped, timeline.first_cut_step)
+
+
+def _check_load(load: Load, runtime: dict[str, Any]) -> None:
+    """Raises RunError for more than the model was generated for, before anything of that size is made."""
+    batch, context = runtime["batch"], runtime["context"]
+    wrong = []
+    if load.batch > batch:
+        wrong.append(f"a batch of {load.batch}, but the model is for 1..{batch}")
+    for what, tokens in (("a prompt", load.prompt), ("an answer", load.tokens)):
+        if tokens > context:
+            wrong.append(f"{what} of {tokens} tokens, but the model's context is 1..{context}")
+    if wrong:
+        raise RunError("; ".join(wrong))
 
 
 def _random_weights(project: Path, model: dict[str, Any]) -> Path:

@@ -37,7 +37,7 @@ def trace(
     batch: Annotated[int, typer.Option(min=1, help="Sequences decoded at once.")] = 1,
     prompt: Annotated[int, typer.Option(min=1, help="Tokens of each prompt.")] = 16,
     tokens: Annotated[int, typer.Option(min=1, help="Tokens generated for each.")] = 16,
-    workers: Annotated[int, typer.Option(min=0, help="SMs or threads; 0: all.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, max=0xFFFFFFFF, help="SMs or threads; 0: all.")] = 0,
     records: Annotated[
         int, typer.Option(min=0, max=0xFFFFFFFF, help="Kept of each track of a worker; 0: 2 GiB in all.")
     ] = 0,

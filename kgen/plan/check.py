@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kgen.ir.graph import Worker
 from kgen.ir.problem import Problem
-from kgen.plan.decoder import find_decoder
+from kgen.plan.decoder import find_decoder, too_few_sms
 from kgen.plan.plan import START_EVENT, Plan
 
 MAX_COUNTER = 2**32 - 1  # of an event, which only grows within a call
@@ -54,7 +54,11 @@ def _check_tasks(plan: Plan) -> Iterator[str]:
 
 
 def _check_worker(plan: Plan) -> Iterator[Problem]:
-    if plan.runtime.worker is Worker.CLUSTER and isinstance(reasons := find_decoder(plan), list):
+    if plan.runtime.worker is not Worker.CLUSTER:
+        return
+    found, sms = find_decoder(plan), too_few_sms(plan.runtime.workers)
+    reasons = [*(found if isinstance(found, list) else []), *([sms] if sms else [])]
+    if reasons:
         yield Problem(
             f"runtime.worker: the cluster worker cannot run this model: {'; '.join(reasons)}",
             setting="worker",

@@ -13,6 +13,7 @@ from kgen.plan.task_templates import EMPTY_KIND
 
 GROUPS = 8  # clusters, each of which works on one KV head
 GROUP_SMS = 8  # SMs of one cluster
+MOST_CLUSTERS = 16  # that the sums over clusters are written for
 MAX_ROWS = 16  # token rows of a step: one side of the tensor cores' product
 MAX_QUERIES = 8  # query heads of one KV head
 HEADS = (64, 128)
@@ -115,6 +116,24 @@ def find_decoder(plan: Plan) -> Decoder | list[str]:
         return problems
     decoder = _decoder(plan, parts)
     return list(_sizes(decoder)) or decoder
+
+
+def used_clusters(sms: int, ffn: int) -> int:
+    """How many clusters of the cluster worker run on so many SMs; 0 if there is not one for each KV head.
+
+    ffn: columns of the FFN, of which each cluster has its share.
+    """
+    fit = min(sms // GROUP_SMS, MOST_CLUSTERS, ffn // CLUSTER_FFN)
+    return fit if fit >= GROUPS else 0
+
+
+def too_few_sms(workers: int) -> str | None:
+    """Why the cluster worker does not run on so many SMs; None if it does."""
+    clusters = workers // GROUP_SMS
+    if clusters >= GROUPS:
+        return None
+    fit = f"{workers} SMs are {clusters} clusters of {GROUP_SMS}"
+    return f"{fit}, fewer than the {GROUPS} KV heads"
 
 
 class _MismatchError(Exception):

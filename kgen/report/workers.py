@@ -14,11 +14,10 @@ from rich.text import Text
 from kgen.ir.graph import Worker
 from kgen.ir.tensor import DType
 from kgen.passes.pipeline import Compilation
-from kgen.plan.decoder import CLUSTER_FFN, GROUP_SMS, GROUPS, Decoder, cluster_decoder
+from kgen.plan.decoder import GROUP_SMS, GROUPS, Decoder, cluster_decoder, too_few_sms, used_clusters
 from kgen.report.phases import GeneralPhases, general_phases
 from kgen.report.sizes import size_text
 
-MOST_CLUSTERS = 16  # that the sums over clusters are written for
 PASS_TOKENS = 512  # that the kernel beside the cluster worker reads of prompts at a time
 SEVERAL_ROWS = (
     "of several rows each of these takes a second wait through global memory: an SM adds up a share of the "
@@ -205,21 +204,10 @@ def choose_worker(compilation: Compilation) -> Workers:
     if not isinstance(decoder, Decoder):
         return Workers(None, tuple(decoder), general)
     workers = compilation.plan.runtime.workers
-    clusters = used_clusters(workers, decoder.ffn)
-    if not clusters:
-        fit = f"{workers} SMs are {workers // GROUP_SMS} clusters of {GROUP_SMS}"
-        reason = f"{fit}, fewer than the {GROUPS} KV heads"
+    if reason := too_few_sms(workers):
         return Workers(None, (reason,), general)
+    clusters = used_clusters(workers, decoder.ffn)
     return Workers(_cluster_phases(decoder, clusters), (), general)
-
-
-def used_clusters(sms: int, ffn: int) -> int:
-    """How many clusters of the cluster worker run on so many SMs; 0 if there is not one for each KV head.
-
-    ffn: columns of the FFN, of which each cluster has its share.
-    """
-    fit = min(sms // GROUP_SMS, MOST_CLUSTERS, ffn // CLUSTER_FFN)
-    return fit if fit >= GROUPS else 0
 
 
 def _cluster_phases(d: Decoder, clusters: int) -> ClusterPhases:

@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from kgen.paths import no_project
 from kgen.toolchain.configure import configure_command, needed_cmake
@@ -48,6 +49,20 @@ def check_project(project: Path) -> None:
     """Raises ToolchainError unless `project` is a folder that kgen generated."""
     if not (project / "model.json").is_file() or not (project / "CMakePresets.json").is_file():
         raise ToolchainError(no_project(project))
+
+
+def read_model(project: Path) -> dict[str, Any]:
+    """The contents of model.json. Raises ToolchainError unless it is that of a generated project."""
+    check_project(project)
+    file = project / "model.json"
+    try:
+        model = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(model["name"], str):
+            return dict(model)
+        found = f"its name is {model['name']!r}"
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        found = repr(error)
+    raise ToolchainError(f"{file}: not the model.json of a generated project: {found}; generate it again")
 
 
 def preset_folder(project: Path, preset: str) -> Path:

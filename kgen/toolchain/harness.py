@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kgen.toolchain.build import preset_folder
+from kgen.toolchain.build import preset_folder, read_model
 from kgen.toolchain.find import ToolchainError, find_cxx
 
 
@@ -34,7 +33,7 @@ def library_variable(project: Path, preset: str) -> dict[str, str]:
     Raises ToolchainError when there is no library.
     """
     folder = preset_folder(project, preset)
-    name = json.loads((project / "model.json").read_text(encoding="utf-8"))["name"]
+    name = read_model(project)["name"]
     library = folder / f"lib{name}.so"
     if not library.is_file():
         raise ToolchainError(f"{library} is not there; `kgen build {project} --preset {preset}` makes it")

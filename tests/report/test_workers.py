@@ -12,8 +12,9 @@ from kgen.frontend.build import build_graph
 from kgen.ir.graph import Worker
 from kgen.passes.pipeline import Compilation, compile_graph
 from kgen.paths import shipped_spec
+from kgen.plan.decoder import used_clusters
 from kgen.report.phases import GeneralPhase, general_phases
-from kgen.report.workers import Edge, Workers, choose_worker, used_clusters
+from kgen.report.workers import Edge, Workers, choose_worker
 from kgen.spec.load import parse_spec
 from tests.graphs import TINY, build
 
@@ -114,7 +115,7 @@ def test_with_a_cluster_for_each_kv_head_there_are_no_others() -> None:
 
 
 def test_a_gpu_without_a_cluster_for_each_kv_head() -> None:
-    workers = choose_worker(compiled("tiny-decoder", workers=50))
+    workers = choose_worker(compiled("qwen3-0.6b", workers=50))
     assert workers.chosen is Worker.GENERAL
     assert workers.reasons == ("50 SMs are 6 clusters of 8, fewer than the 8 KV heads",)
 
