@@ -329,3 +329,12 @@ def test_the_compiler_refuses_a_cluster_worker_that_cannot_run_the_model() -> No
     asked = replace(graph, runtime=replace(graph.runtime, worker=Worker.CLUSTER))
     with pytest.raises(CompileError, match="cannot run this model: vocab is 100, not a multiple of 16"):
         compile_graph(asked)
+
+
+def test_the_compiler_refuses_a_cluster_worker_on_too_few_sms() -> None:
+    graph = build(replace(SMALL, workers=63))
+    asked = replace(graph, runtime=replace(graph.runtime, worker=Worker.CLUSTER))
+    with pytest.raises(CompileError, match="63 SMs are 7 clusters of 8, fewer than the 8 KV heads"):
+        compile_graph(asked)
+    enough = build(replace(SMALL, workers=64))
+    compile_graph(replace(enough, runtime=replace(enough.runtime, worker=Worker.CLUSTER)))
