@@ -143,7 +143,8 @@ def test_every_reason_against_the_cluster_worker_is_told() -> None:
     marked = Marked(text)
     words = (
         "runtime.worker: the cluster worker cannot run this model: hidden is 72, not a multiple of 256; "
-        "ffn is 200, not a multiple of 32; vocab is 331, not a multiple of 16; head is 24, not 64 or 128; "
+        "ffn is 200, not a multiple of 32; vocab is 331, not a multiple of 16; "
+        "ffn is 200, less than 64 for each of 8 clusters; head is 24, not 64 or 128; "
         "there are 2 KV heads, not 8"
     )
     assert_only(refused(marked.text), marked, words)

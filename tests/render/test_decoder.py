@@ -82,7 +82,7 @@ def test_what_is_no_decoder_says_why() -> None:
         "None: this is not a model for the cluster worker (every layer: the QKV projection has a bias). void"
     )
     assert decoder_alias(rendered(plan_of("tiny"))) == (
-        "None: this is not a model for the cluster worker (hidden is 72, not a multiple of 256, and 4 more "
+        "None: this is not a model for the cluster worker (hidden is 72, not a multiple of 256, and 5 more "
         "reasons). void"
     )
     assert "struct Decoder" not in rendered(plan_of("tiny"))["src/program.hpp"]
