@@ -59,6 +59,7 @@ using HalfSums = float[2][R == 16 ? 8 : 4];
 // on those of the next, in units of 16 bytes.
 template <std::uint32_t R, std::uint32_t Chunks>
 PK_DEVICE void multiply(HalfSums<R>& sums, std::uint64_t rows, std::uint32_t stride, std::uint64_t pieces) {
+    pk::ptx::wgmma_fence();
     PK_UNROLL
     for (std::uint32_t c = 0; c < Chunks; ++c) {
         PK_UNROLL
@@ -128,7 +129,6 @@ PK_DEVICE void product(B& block, std::uint32_t x, const Tiles& stream, Prepare p
             std::uint64_t rows = pk::ptx::wgmma_pieces(weights, tape_piece(1, 0), tape_piece(0, 8));
             std::uint64_t pieces = pk::ptx::wgmma_pieces(activations, R * 16);
             std::uint32_t left = (of_page + 1 - group) / 2;  // chunks of the warpgroup
-            pk::ptx::wgmma_fence();
             const auto go_on = [&]<std::uint32_t Chunks>() {
                 detail::multiply<R, Chunks>(sums, rows, stride, pieces);
                 rows += Chunks * stride;
@@ -137,6 +137,7 @@ PK_DEVICE void product(B& block, std::uint32_t x, const Tiles& stream, Prepare p
             };
             _Pragma("unroll 1") while (left >= batch) go_on.template operator()<batch>();
             _Pragma("unroll 1") while (left > 0) go_on.template operator()<1>();
+            pk::ptx::wgmma_fence();  // also where the warpgroup has no chunk of the page
             pk::ptx::wgmma_commit();
             // Not while those of the next page are computed, which took longer.
             pk::ptx::wgmma_wait<0>();
