@@ -40,6 +40,17 @@ def timeline(model: Any, binding: ModuleType, spec: dict[str, Any]) -> Any:
     return model.timeline()
 
 
+@pytest.fixture
+def of_tasks(
+    timeline: Any, model: Any, make_model: Callable[..., Any], binding: ModuleType, spec: dict[str, Any]
+) -> Any:
+    """The same of the general worker, which runs one task after the other; who asks for a number of workers
+    gets it. The cluster worker tells operators apart."""
+    general = make_model(workers=model.info.workers)
+    assert refusal(general, binding, spec) is None
+    return general.timeline()
+
+
 def test_a_library_without_a_timeline_says_so(
     binding: ModuleType, model: Any, library: Any, weights: Path, spec: dict[str, Any]
 ) -> None:
@@ -52,11 +63,23 @@ def test_a_library_without_a_timeline_says_so(
         binding.Model(weights, library=library, timeline_records=5)
 
 
-def test_every_task_is_there_once_a_step(timeline: Any, spec: dict[str, Any]) -> None:
+def test_every_operator_is_there_every_step(timeline: Any, spec: dict[str, Any]) -> None:
+    """At least linear operators and attention, which no worker folds into others."""
+    operators = [run["op"] for run in spec["runs"] for _ in range(run["count"])]
+    kept = {
+        n for n, op in enumerate(spec["ops"]) if op["kind"] in ("linear", "attention", "swiglu", "logits")
+    }
+    assert kept
+    records = timeline.records[timeline.records["activity"] == TASK]
+    for step in range(TOKENS):
+        assert kept <= {operators[task] for task in records["task"][records["step"] == step]}
+
+
+def test_every_task_is_there_once_a_step(of_tasks: Any, spec: dict[str, Any]) -> None:
     """Just-in-time tasks of sequences without rows are not run, so they may be missing."""
     tasks = [run for run in spec["runs"] for _ in range(run["count"])]
-    records = timeline.records
-    assert (timeline.dropped, timeline.first_cut_step) == (0, NONE)
+    records = of_tasks.records
+    assert (of_tasks.dropped, of_tasks.first_cut_step) == (0, NONE)
     for step in range(TOKENS):
         of_step = records[records["step"] == step]
         done = Counter(of_step["task"][of_step["activity"] == TASK].tolist())
@@ -80,10 +103,10 @@ def test_a_track_does_one_thing_at_a_time(timeline: Any, model: Any) -> None:
         assert (track["end_ns"][:-1] <= track["begin_ns"][1:]).all()
 
 
-def test_a_task_begins_after_those_it_waits_for(timeline: Any, spec: dict[str, Any]) -> None:
+def test_a_task_begins_after_those_it_waits_for(of_tasks: Any, spec: dict[str, Any]) -> None:
     """Across workers, so that their clocks must agree: to 2 us, which is what a GPU's clocks allow."""
     tasks = [run for run in spec["runs"] for _ in range(run["count"])]
-    records = timeline.records[timeline.records["activity"] == TASK]
+    records = of_tasks.records[of_tasks.records["activity"] == TASK]
     step = records[records["step"] == 1]
     begin, end = (dict(zip(step["task"].tolist(), step[key].tolist(), strict=True)) for key in TIMES)
     for event in {run["wait"] for run in spec["runs"]} - {0}:

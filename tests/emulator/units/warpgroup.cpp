@@ -54,40 +54,16 @@ void multiply(const std::uint16_t* a, const std::uint16_t* b, float* c, bool ear
     if (!early) each([](float& sum, float& at) { at = sum; });
 }
 
-// c [64][8 * octets] = a [64][16] b' of b [8 * octets][16], which lies as pieces `stride` bytes apart.
+// c [64][2 * Sums] = a [64][16] b' of b [2 * Sums][16], both as pieces in shared memory: groups of eight rows
+// of a `eight_rows` bytes apart, pieces of b `stride`.
 template <std::size_t Sums>
-void multiply_pieces(const std::uint16_t* a, const std::uint16_t* b, float* c, std::uint32_t stride) {
+void multiply_pieces(const std::uint16_t* a, const std::uint16_t* b, float* c, std::uint32_t eight_rows,
+                     std::uint32_t stride) {
     unsigned char* memory = emulator::dynamic_memory();
     const unsigned int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, i = lane % 4;
-    constexpr unsigned int count = Sums * 2;
+    constexpr unsigned int count = Sums * 2, of_b = 16384;
     for (unsigned int p = 0; p < 2 && threadIdx.x == 0; ++p) {
         // Where pieces overlap, row 0 of the second is there in the end.
-        for (unsigned int n = 0; n < count; ++n)
-            std::memcpy(memory + p * stride + n * 16, b + n * 16 + p * 8, 16);
-    }
-    __syncthreads();
-    std::uint32_t fragment[4];
-    for (unsigned int n = 0; n < 4; ++n) {
-        std::memcpy(&fragment[n], a + (warp * 16 + g + n % 2 * 8) * 16 + i * 2 + n / 2 * 8, 4);
-    }
-    float sums[Sums] = {};
-    pk::ptx::wgmma_fence();
-    pk::ptx::wgmma_m64k16(sums, fragment, pk::ptx::wgmma_pieces(pk::ptx::shared_address(memory), stride));
-    pk::ptx::wgmma_commit();
-    pk::ptx::wgmma_wait<0>();
-    for (unsigned int n = 0; n < Sums; ++n) {
-        const unsigned int row = warp * 16 + g + n / 2 % 2 * 8, column = n / 4 * 8 + i * 2 + n % 2;
-        c[row * count + column] = sums[n];
-    }
-}
-
-// The same with a in shared memory too, its groups of eight rows `eight_rows` bytes apart.
-template <std::size_t Sums>
-void multiply_shared(const std::uint16_t* a, const std::uint16_t* b, float* c, std::uint32_t eight_rows) {
-    unsigned char* memory = emulator::dynamic_memory();
-    const unsigned int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, i = lane % 4;
-    constexpr unsigned int count = Sums * 2, stride = 1024, of_b = 16384;
-    for (unsigned int p = 0; p < 2 && threadIdx.x == 0; ++p) {
         for (unsigned int n = 0; n < count; ++n)
             std::memcpy(memory + of_b + p * stride + n * 16, b + n * 16 + p * 8, 16);
         for (unsigned int n = 0; n < rows; ++n)
@@ -112,8 +88,8 @@ float number(std::uint16_t bits) {
 }
 
 // `used`: rows of b that are looked at.
-template <std::size_t Sums, auto Multiply = multiply_pieces<Sums>>
-void check_pieces(std::uint32_t stride, unsigned int used, const char* what) {
+template <std::size_t Sums>
+void check_pieces(std::uint32_t eight_rows, std::uint32_t stride, unsigned int used, const char* what) {
     constexpr unsigned int count = Sums * 2;
     std::mt19937 generator(5);
     std::normal_distribution<float> normal;
@@ -122,7 +98,8 @@ void check_pieces(std::uint32_t stride, unsigned int used, const char* what) {
         for (std::uint16_t& one : *matrix) one = pk::tile::to_bf16(normal(generator)).bits;
     }
     std::vector<float> c(rows * count);
-    units::check(units::run(Multiply, 1, 1, 128, 32768, a.data(), b.data(), c.data(), stride) == cudaSuccess,
+    units::check(units::run(multiply_pieces<Sums>, 1, 1, 128, 32768, a.data(), b.data(), c.data(), eight_rows,
+                            stride) == cudaSuccess,
                  "wgmma of pieces runs");
     for (unsigned int row = 0; row < rows; ++row) {
         for (unsigned int column = 0; column < used; ++column) {
@@ -137,12 +114,10 @@ void check_pieces(std::uint32_t stride, unsigned int used, const char* what) {
 }  // namespace
 
 void units::test_warpgroup_pieces() {
-    check_pieces<4>(128, 8, "wgmma of 8 rows in pieces");
-    check_pieces<4>(1024, 8, "wgmma of 8 rows in pieces far apart");
-    check_pieces<8>(256, 16, "wgmma of 16 rows in pieces");
-    check_pieces<4>(16, 1, "wgmma of a row of pieces");
-    check_pieces<4, multiply_shared<4>>(512, 8, "wgmma of weights in shared memory");
-    check_pieces<8, multiply_shared<8>>(256, 16, "wgmma of weights in shared memory and 16 rows");
+    check_pieces<4>(512, 128, 8, "wgmma of 8 rows in pieces");
+    check_pieces<4>(256, 1024, 8, "wgmma of 8 rows in pieces far apart");
+    check_pieces<8>(512, 256, 16, "wgmma of 16 rows in pieces");
+    check_pieces<4>(512, 16, 1, "wgmma of a row of pieces");
 }
 
 void units::test_warpgroup_product() {

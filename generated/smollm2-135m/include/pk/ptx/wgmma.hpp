@@ -39,50 +39,6 @@ __device__ __forceinline__ void wgmma_wait() {
 
 // c += a b', all warps of the warpgroup together; warp w has rows 16 w .. 16 w + 15 of a and c. a as in
 // mma_m16n8k16, b by one of the functions above, c[4 n ..]: as there, of columns 8 n .. 8 n + 7.
-__device__ __forceinline__ void wgmma_m64k16(float (&c)[4], const std::uint32_t (&a)[4], std::uint64_t b) {
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.eq.u32 add, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, add, 1, "
-        "1, 0;\n"
-        "}"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-__device__ __forceinline__ void wgmma_m64k16(float (&c)[8], const std::uint32_t (&a)[4], std::uint64_t b) {
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.eq.u32 add, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, "
-        "%10, %11}, %12, add, 1, 1, 0;\n"
-        "}"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-// The same with a, 64 rows, in shared memory as pieces.
-__device__ __forceinline__ void wgmma_m64k16(float (&c)[4], std::uint64_t a, std::uint64_t b) {
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.eq.u32 add, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, add, 1, 1, 0, 0;\n"
-        "}"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "l"(a), "l"(b));
-}
-__device__ __forceinline__ void wgmma_m64k16(float (&c)[8], std::uint64_t a, std::uint64_t b) {
-    asm volatile(
-        "{\n"
-        ".reg .pred add;\n"
-        "setp.eq.u32 add, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, add, "
-        "1, 1, 0, 0;\n"
-        "}"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
-        : "l"(a), "l"(b));
-}
 __device__ __forceinline__ void wgmma_m64k16(float (&c)[16], const std::uint32_t (&a)[4], std::uint64_t b) {
     asm volatile(
         "{\n"
@@ -135,6 +91,28 @@ __device__ __forceinline__ void wgmma_m64k16(float (&c)[64], const std::uint32_t
           "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]), "+f"(c[56]),
           "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+// The same with a, 64 rows, in shared memory as pieces.
+__device__ __forceinline__ void wgmma_m64k16(float (&c)[4], std::uint64_t a, std::uint64_t b) {
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.eq.u32 add, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, add, 1, 1, 0, 0;\n"
+        "}"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "l"(a), "l"(b));
+}
+__device__ __forceinline__ void wgmma_m64k16(float (&c)[8], std::uint64_t a, std::uint64_t b) {
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.eq.u32 add, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, add, "
+        "1, 1, 0, 0;\n"
+        "}"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
+        : "l"(a), "l"(b));
 }
 
 }  // namespace pk::ptx

@@ -5,16 +5,6 @@
 
 namespace pk::ptx {
 
-// 16 bytes, 16-byte aligned.
-__device__ __forceinline__ uint4 load_shared(std::uint32_t address) {
-    uint4 v;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(address)
-                 : "memory");
-    return v;
-}
-
 // Four 8 x 8 matrices of 16-bit elements. Lane l gives the address of row l % 8 of matrix l / 8 (16 bytes);
 // lane 4 g + i gets the elements (g, 2 i) and (g, 2 i + 1) of matrix n in v[n].
 __device__ __forceinline__ void load_matrices(std::uint32_t (&v)[4], std::uint32_t row) {

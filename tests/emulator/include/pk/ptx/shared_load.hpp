@@ -6,9 +6,6 @@
 
 namespace pk::ptx {
 
-inline uint4 load_shared(std::uint32_t address) {
-    return *static_cast<const uint4*>(emulator::shared_pointer(address, sizeof(uint4)));
-}
 inline void load_matrices(std::uint32_t (&v)[4], std::uint32_t row) {
     emulator::load_matrices(v, row, false);
 }
