@@ -94,13 +94,23 @@ def test_every_task_is_there_once_a_step(of_tasks: Any, spec: dict[str, Any]) ->
     assert records["step"].max() == TOKENS  # the wait that found that no sequence is left
 
 
-def test_a_track_does_one_thing_at_a_time(timeline: Any, model: Any) -> None:
-    records = timeline.records
+def check_tracks(records: Any, workers: int) -> None:
+    """The first track of every worker, in the order in which it is given."""
     assert (records["begin_ns"] <= records["end_ns"]).all()
-    assert records["worker"].max() < model.info.workers
+    assert records["worker"].max() < workers
     for worker in np.unique(records["worker"]):
         track = records[(records["worker"] == worker) & (records["track"] == 0)]
         assert (track["end_ns"][:-1] <= track["begin_ns"][1:]).all()
+
+
+def test_a_track_does_one_thing_at_a_time(of_tasks: Any, model: Any) -> None:
+    check_tracks(of_tasks.records, model.info.workers)
+
+
+def test_a_track_does_one_thing_of_a_kind_at_a_time(timeline: Any, model: Any) -> None:
+    """The cluster worker's waits lie inside its tasks."""
+    for activity in np.unique(timeline.records["activity"]):
+        check_tracks(timeline.records[timeline.records["activity"] == activity], model.info.workers)
 
 
 def test_a_task_begins_after_those_it_waits_for(of_tasks: Any, spec: dict[str, Any]) -> None:

@@ -68,13 +68,10 @@ public:
         wait_until([&] { return pk::ptx::mbarrier_try_wait(&control().full[place.page], place.parity); });
     }
 
-    // Waits until the next page is free; then `bytes` are expected in it. False if it is time to leave. (Who
-    // has given up gives pages back that have not come: nobody asks for a page before what was asked for last
-    // is there.)
+    // Waits until the next page is free; then `bytes` are expected in it. False if it is time to leave. What
+    // was asked for before is there: a consumer gives back only what has come.
     PK_DEVICE bool expect(std::uint32_t bytes) {
-        const std::uint32_t before = next.parity ^ 1;
-        wait_until([&] { return pk::ptx::mbarrier_try_wait(&control().empty[next.page], before); });
-        wait_full({next.page, before});
+        wait_until([&] { return pk::ptx::mbarrier_try_wait(&control().empty[next.page], next.parity ^ 1); });
         if (left_) return false;
         asked_.pages |= 1u << next.page;
         asked_.odd ^= 1u << next.page;

@@ -133,8 +133,9 @@ public:
     PK_DEVICE std::uint32_t wait_page(bool there) {
         std::uint64_t* full = &control().full[page_];
         const TimelineTrack::Time begin = track.now();
-        if (!there) {
-            patience.until_all([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step());
+        if (!there &&
+            !patience.until_all([&] { return pk::ptx::mbarrier_try_wait(full, parity_); }, op, step())) {
+            exchange_parity_ |= starved;
         }
         if constexpr (PK_TIMELINE != 0) track.record(Activity::wait_page, begin, setup.op_tasks[op], step());
         return base_ + L::ring + page_ * page_bytes;
@@ -145,10 +146,12 @@ public:
         return __all_sync(~0u, pk::ptx::mbarrier_test_wait(&control().full[page_], parity_));
     }
 
-    // The warp has read the page: it arrives for all lanes, whose reads the warp barrier orders before.
+    // The warp has read the page: it arrives for all lanes, whose reads the warp barrier orders before. Not
+    // where it has given up a page that had not come, so that nobody asks for the next one to come there.
     PK_DEVICE void release_page() {
         __syncwarp();
-        if (lane() == 0) pk::ptx::mbarrier_arrive(&control().empty[page_]);
+        if (lane() == 0 && (exchange_parity_ & starved) == 0)
+            pk::ptx::mbarrier_arrive(&control().empty[page_]);
         if (++page_ == L::pages) {
             page_ = 0;
             parity_ ^= 1;
@@ -240,7 +243,8 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t lost = 1u << 31;  // in exchange_parity_: a wait has run out
+    // In exchange_parity_: that a wait for peers has run out, that one for a page has.
+    static constexpr std::uint32_t lost = 1u << 31, starved = 1u << 30;
 
     unsigned char* memory_;
     std::uint32_t base_;
