@@ -11,13 +11,16 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
-from kgen.frontend.build import build_graph
-from kgen.passes.pipeline import compile_graph
+from kgen.frontend.check import LoadedKernel, load_any
+from kgen.passes.kernel.pipeline import KernelCompilation, compile_kernel
+from kgen.passes.pipeline import Compilation, compile_graph
 from kgen.paths import shipped_specs
+from kgen.plan.kernel.runtime import refusals
 from kgen.render.project import MANIFEST, render_project
 from kgen.report.explain import explain
-from kgen.spec.load import load_spec
+from kgen.report.kernel import explain_kernel
 
 GENERATED = Path(__file__).resolve().parents[1] / "generated"
 EXAMPLE = "smollm2-135m"
@@ -28,15 +31,30 @@ def wanted() -> dict[str, str]:
     """Path below generated/ -> text."""
     files = {}
     for spec, path in shipped_specs():
-        compilation = compile_graph(build_graph(load_spec(path)))
+        made = compiled(path)
+        if made is None:
+            continue
+        compilation, summary = made
         tree = render_project(compilation)
         kept = tree if spec == EXAMPLE else {MANIFEST: tree[MANIFEST]}
         files |= {f"{spec}/{name}": text for name, text in kept.items()}
-        summary = explain(compilation).to_json()
-        for one in summary["passes"]:
-            del one["seconds"]
         files[f"{spec}/{SUMMARY}"] = json.dumps(summary, indent=1) + "\n"
     return files
+
+
+def compiled(path: Path) -> tuple[Compilation | KernelCompilation, dict[str, Any]] | None:
+    """A spec's compilation and the summary of it; None for a kernel that the runtime does not have yet."""
+    loaded = load_any(path)
+    if isinstance(loaded, LoadedKernel):
+        if refusals(loaded.graph):
+            return None
+        kernel = compile_kernel(loaded.graph)
+        return kernel, explain_kernel(kernel).to_json()
+    model = compile_graph(loaded.graph)
+    summary = explain(model).to_json()
+    for one in summary["passes"]:
+        del one["seconds"]
+    return model, summary
 
 
 def present() -> set[str]:

@@ -15,8 +15,13 @@ def _data(name: str) -> Path:
 
 
 def project_templates() -> Path:
-    """The folder whose tree a generated project mirrors."""
+    """The folder whose tree a model's project mirrors; kernels share some of its headers."""
     return _data("templates") / "project"
+
+
+def kernel_templates() -> Path:
+    """The folder whose tree a kernel's project mirrors, besides what it shares with models."""
+    return _data("templates") / "kernel"
 
 
 def no_project(folder: Path) -> str:
@@ -24,9 +29,12 @@ def no_project(folder: Path) -> str:
     return f"{folder} is not a generated project; `kgen generate SPEC -o {folder}` makes one"
 
 
-def shipped_specs() -> Iterator[tuple[str, Path]]:
-    """(name, path) of every spec that comes with kgen, by name. The name is the file's, without `.yaml`."""
-    paths = _data("specs").glob("*/*.yaml")
+def shipped_specs(kind: str = "") -> Iterator[tuple[str, Path]]:
+    """(name, path) of every spec that comes with kgen, by name. The name is the file's, without `.yaml`.
+
+    kind: only those, "model" or "kernel"; each kind has a folder.
+    """
+    paths = _data("specs").glob(f"{kind}s/*.yaml" if kind else "*/*.yaml")
     yield from sorted((path.stem, path) for path in paths)
 
 

@@ -11,8 +11,9 @@ def expand(spec: SpecArgument) -> None:
 
     What it takes from elsewhere is written down, too.
     """
-    from kgen.frontend.check import load_graph
+    from kgen.frontend.check import LoadedKernel, load_any
     from kgen.frontend.expand import expand_text
+    from kgen.frontend.kernel.expand import expand_kernel
 
-    loaded, _ = load_graph(spec_path(spec))
-    data(expand_text(loaded))
+    loaded = load_any(spec_path(spec))
+    data(expand_kernel(loaded.spec) if isinstance(loaded, LoadedKernel) else expand_text(loaded.spec))

@@ -21,7 +21,7 @@ def generate(
             "-o",
             parser=some_path,
             metavar="DIR",
-            help="The project's folder [default: the model's name].",
+            help="The project's folder [default: the spec's name].",
         ),
     ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Print what would change; write nothing.")] = False,

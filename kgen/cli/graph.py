@@ -10,7 +10,7 @@ import typer
 
 from kgen.cli.output import data, say
 from kgen.cli.projects import some_path
-from kgen.cli.specs import BatchOption, SpecArgument, WorkersOption, compile_spec
+from kgen.cli.specs import BatchOption, SpecArgument, WorkersOption, compile_model
 
 
 class GraphFormat(StrEnum):
@@ -48,7 +48,7 @@ def graph(
     from kgen.report.graph import to_dot, to_html, to_mermaid
 
     draw = {GraphFormat.DOT: to_dot, GraphFormat.MERMAID: to_mermaid, GraphFormat.HTML: to_html}[form]
-    text = draw(compile_spec(spec, batch=batch, workers=workers), Level(level.value))
+    text = draw(compile_model(spec, batch=batch, workers=workers), Level(level.value))
     if out is None:
         data(text)
         return

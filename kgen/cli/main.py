@@ -30,7 +30,7 @@ from kgen.cli.output import ExitCode, data, discard, prepare_streams, say
 
 app = typer.Typer(
     name="kgen",
-    help="Compile a YAML spec of a language model into a standalone C++/CUDA project.",
+    help="Compile a YAML spec of a kernel or a language model into a standalone C++/CUDA project.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

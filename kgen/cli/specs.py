@@ -11,6 +11,8 @@ from kgen.cli.output import UsageError
 from kgen.paths import shipped_spec, shipped_specs
 
 if TYPE_CHECKING:
+    from kgen.frontend.check import Loaded
+    from kgen.passes.kernel.pipeline import KernelCompilation
     from kgen.passes.pipeline import Compilation
 
 SpecArgument = Annotated[
@@ -38,17 +40,46 @@ def spec_path(spec: str) -> Path:
     return shipped
 
 
-def compile_spec(spec: str, *, batch: int | None = None, workers: int | None = None) -> Compilation:
-    """Load, build and compile. Raises SpecError, whatever stage it is that finds a fault."""
-    from kgen.frontend.check import load_graph
-    from kgen.frontend.locate import located
-    from kgen.passes.pipeline import CompileError, compile_graph
+def compile_spec(
+    spec: str, *, batch: int | None = None, workers: int | None = None
+) -> Compilation | KernelCompilation:
+    """Load, build and compile. Raises SpecError, whatever stage it is that finds a fault.
 
-    loaded, graph = load_graph(spec_path(spec), batch=batch, workers=workers)
+    `batch` and `workers` are for models.
+    """
+    from kgen.frontend.check import load_any
+
+    return compile_loaded(load_any(spec_path(spec), batch=batch, workers=workers))
+
+
+def compile_model(spec: str, *, batch: int | None = None, workers: int | None = None) -> Compilation:
+    """The same for what only models have; raises UsageError for a kernel."""
+    from kgen.passes.pipeline import Compilation
+
+    compilation = compile_spec(spec, batch=batch, workers=workers)
+    if not isinstance(compilation, Compilation):
+        raise UsageError(f"{spec} is a kernel, and this is for models")
+    return compilation
+
+
+def compile_loaded(loaded: Loaded) -> Compilation | KernelCompilation:
+    """Compile what is loaded. Raises SpecError for what a pass refuses."""
+    from kgen.frontend.check import LoadedKernel
+    from kgen.frontend.kernel.locate import located_kernel
+    from kgen.frontend.locate import located
+    from kgen.passes.errors import CompileError
+    from kgen.passes.kernel.pipeline import compile_kernel
+    from kgen.passes.pipeline import compile_graph
+
+    if isinstance(loaded, LoadedKernel):
+        try:
+            return compile_kernel(loaded.graph)
+        except CompileError as error:
+            raise located_kernel(loaded.spec, loaded.graph, error.problems) from error
     try:
-        return compile_graph(graph)
+        return compile_graph(loaded.graph)
     except CompileError as error:
-        raise located(loaded, error.problems) from error
+        raise located(loaded.spec, error.problems) from error
 
 
 def _unknown(spec: str) -> str:

@@ -19,6 +19,7 @@ Array = npt.NDArray[Any]
 
 NUMPY_DTYPE: dict[DType, np.dtype[Any]] = {
     DType.BF16: np.dtype(ml_dtypes.bfloat16),
+    DType.F16: np.dtype(np.float16),
     DType.F32: np.dtype(np.float32),
     DType.I32: np.dtype(np.int32),
 }

@@ -11,16 +11,17 @@ ROW_ALIGN = 32
 
 
 class DType(StrEnum):
-    """Element types. Matrix inputs are bf16, everything that accumulates is f32."""
+    """Element types. Matrix inputs are bf16 (in kernels also f16), everything that accumulates is f32."""
 
     BF16 = "bf16"
+    F16 = "f16"
     F32 = "f32"
     I32 = "i32"
 
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return 2 if self is DType.BF16 else 4
+        return 2 if self in (DType.BF16, DType.F16) else 4
 
 
 class Space(StrEnum):

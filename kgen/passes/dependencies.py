@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from kgen.ir.graph import Graph
-from kgen.ir.operator import Operator
 from kgen.ir.problem import Problem
 from kgen.ir.region import Access, Box, Tiles, overlap
 from kgen.ir.tensor import Space
 from kgen.passes.errors import CompileError
-from kgen.tgraph.tgraph import BoolArray, PairBlock, TGraph
+from kgen.tgraph.tgraph import NONE, BoolArray, PairBlock, TGraph
 
 
 @dataclass
@@ -24,17 +24,42 @@ class _Buffer:
     readers: list[tuple[int, Box]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Touch:
+    """What the tasks of an operator touch: the boxes that they read, and those that they write."""
+
+    name: str
+    tiles: Tiles
+    reads: Sequence[Access]
+    write: Access
+
+
 def dependencies(graph: Graph, tgraph: TGraph) -> TGraph:
     """Pairs for read after write, write after read and write after write, and of each last task with advance.
 
-    Every operator writes a whole buffer, so what touched the buffer before that is ordered through the writer
-    and needs no pair of its own. Raises CompileError where tasks of one operator would touch each other's
-    output, or where a buffer is read before anything has written it.
+    Raises CompileError where tasks of one operator would touch each other's output, or where a buffer is read
+    before anything has written it.
     """
     bounds = np.searchsorted(tgraph.tasks.op, np.arange(len(graph.ops) + 1))
+    touches = []
+    for number, op in enumerate(graph.ops):
+        part = slice(bounds[number], bounds[number + 1])
+        tiles = Tiles(tgraph.tasks.begin[part], tgraph.tasks.end[part], tgraph.tasks.index[part])
+        reads = [r for r in op.reads(tiles, graph) if graph.by_name[r.tensor].space is not Space.WEIGHT]
+        touches.append(Touch(op.name, tiles, reads, op.writes(tiles, graph)))
+    # What the last operator writes is for the next step, so it may be read before.
+    return order_by_regions(touches, tgraph, written_before=graph.ops[-1].output)
+
+
+def order_by_regions(touches: Sequence[Touch], tgraph: TGraph, *, written_before: str = "") -> TGraph:
+    """The same for operators of any kind: `touches` has one entry for each, in program order.
+
+    Every operator writes a whole buffer, so what touched the buffer before that is ordered through the writer
+    and needs no pair of its own.
+    """
+    bounds = np.searchsorted(tgraph.tasks.op, np.arange(len(touches) + 1))
     buffers: dict[str, _Buffer] = {}
     masks: dict[tuple[int, int], BoolArray] = {}
-    written_last = graph.ops[-1].output  # for the next step, so it may be read before
 
     def add(producer: tuple[int, Box], consumer: tuple[int, Box]) -> None:
         key = (producer[0], consumer[0])
@@ -42,28 +67,26 @@ def dependencies(graph: Graph, tgraph: TGraph) -> TGraph:
         mask = overlap(producer[1], consumer[1], shape)
         masks[key] = masks[key] | mask if key in masks else mask
 
-    for number, op in enumerate(graph.ops):
-        part = slice(bounds[number], bounds[number + 1])
-        tiles = Tiles(tgraph.tasks.begin[part], tgraph.tasks.end[part], tgraph.tasks.index[part])
-        reads = [r for r in op.reads(tiles, graph) if graph.by_name[r.tensor].space is not Space.WEIGHT]
-        write = op.writes(tiles, graph)
-        _check_alone(op, tiles, reads, write)
-        for tensor, box in reads:
+    for number, op in enumerate(touches):
+        write = op.write
+        _check_alone(op)
+        for tensor, box in op.reads:
             buffer = buffers.setdefault(tensor, _Buffer())
             if buffer.writer is not None:
                 add(buffer.writer, (number, box))
-            elif tensor != written_last:
+            elif tensor != written_before:
                 raise _error(op, f"{op.name} reads `{tensor}` before any operator has written it")
         buffer = buffers.setdefault(write.tensor, _Buffer())
         for earlier in [buffer.writer] if buffer.writer else []:
             add(earlier, (number, write.box))
         for earlier in buffer.readers:
             add(earlier, (number, write.box))
-        for tensor, box in reads:
+        for tensor, box in op.reads:
             buffers[tensor].readers.append((number, box))
         buffers[write.tensor] = _Buffer(writer=(number, write.box))
 
-    _end_with_last(tgraph, len(graph.ops) - 1, bounds.tolist(), masks)
+    if tgraph.last != NONE:
+        _end_with_last(tgraph, len(touches) - 1, bounds.tolist(), masks)
     pairs = tuple(
         PairBlock(p, c, int(bounds[p]), int(bounds[c]), np.ascontiguousarray(mask))
         for (p, c), mask in sorted(masks.items())
@@ -86,9 +109,10 @@ def _end_with_last(
             masks[key] = masks[key] | ends if key in masks else ends
 
 
-def _check_alone(op: Operator, tiles: Tiles, reads: list[Access], write: Access) -> None:
+def _check_alone(op: Touch) -> None:
+    tiles, write = op.tiles, op.write
     shape = (len(tiles), len(tiles))
-    for tensor, box in reads:
+    for tensor, box in op.reads:
         if tensor != write.tensor:
             continue
         clash = overlap(write.box, box, shape) & ~np.eye(len(tiles), dtype=np.bool_)
@@ -98,5 +122,5 @@ def _check_alone(op: Operator, tiles: Tiles, reads: list[Access], write: Access)
             raise _error(op, f"{op.name}: {text}")
 
 
-def _error(op: Operator, text: str) -> CompileError:
+def _error(op: Touch, text: str) -> CompileError:
     return CompileError("dependencies", [Problem(text, operator=op.name)])

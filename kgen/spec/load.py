@@ -1,4 +1,4 @@
-"""A spec file to a validated ModelSpec."""
+"""A spec file to a validated ModelSpec or KernelSpec."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pydantic import ValidationError
 
 from kgen.diagnostics import Diagnostic, Span, SpecError
 from kgen.spec.document import Document, parse_document, read_text
+from kgen.spec.kernel import KernelSpec
+from kgen.spec.language import KERNEL, MODEL, Language, Spec, is_kernel
 from kgen.spec.models import ModelSpec
 from kgen.spec.problems import place, problem
 from kgen.spec.salvage import salvage
@@ -22,18 +24,28 @@ _WRITTEN_OUT = ("dims", "tensors", "graph")
 class Draft:
     """A spec that may have errors. `spec` is what is right of it, if that is enough to say more about."""
 
-    spec: ModelSpec | None
+    spec: ModelSpec | KernelSpec | None
     errors: list[Diagnostic]
 
 
 def load_spec(path: Path) -> ModelSpec:
-    """The spec in a file. SpecError holds every error of structure; `build_graph` checks the meaning."""
-    return _whole(load_draft(path))
+    """The model's spec in a file. SpecError has every error of structure; `build_graph` checks the rest."""
+    return _whole(load_draft(path), ModelSpec)
 
 
 def parse_spec(text: str, file: str = "<spec>") -> ModelSpec:
-    """The spec in a text; `file` names it in errors, and paths in it are relative to that file."""
-    return _whole(parse_draft(text, file))
+    """The model's spec in a text; `file` names it in errors, and paths in it are relative to that file."""
+    return _whole(parse_draft(text, file), ModelSpec)
+
+
+def load_kernel_spec(path: Path) -> KernelSpec:
+    """The kernel's spec in a file. SpecError has every error of structure; `build_kernel` checks the rest."""
+    return _whole(load_draft(path), KernelSpec)
+
+
+def parse_kernel_spec(text: str, file: str = "<spec>") -> KernelSpec:
+    """The kernel's spec in a text; `file` names it in errors."""
+    return _whole(parse_draft(text, file), KernelSpec)
 
 
 def load_draft(path: Path) -> Draft:
@@ -47,12 +59,11 @@ def parse_draft(text: str, file: str) -> Draft:
     if not isinstance(document.data, dict):
         expected = "kgen: 1, kind: model, name: ..., ..."
         return Draft(None, [*errors, Diagnostic(document.value(()), "a spec is a mapping", expected)])
-    if document.data.get("kind") == "kernel":
-        # The keys of kernels differ, so one clear message is all that can be said.
-        message = "kernels cannot be compiled yet"
-        return Draft(None, [*errors, Diagnostic(document.value(("kind",)), message, "kind: model")])
+    if is_kernel(document.data):
+        kernel, wrong = _validate(document, KERNEL)
+        return Draft(kernel, errors + wrong)
     missing = _either_or(document)
-    spec, more = _validate(document)
+    spec, more = _validate(document, MODEL)
     errors += missing + more
     config = None
     if spec and spec.origin:
@@ -65,30 +76,34 @@ def parse_draft(text: str, file: str) -> Draft:
     return Draft(None, errors)
 
 
-def _whole(draft: Draft) -> ModelSpec:
+def _whole(draft: Draft, wanted: type[Spec]) -> Spec:
+    """The spec of a draft without errors, which must be of this kind."""
     if draft.errors or draft.spec is None:
         raise SpecError(draft.errors)
+    if not isinstance(draft.spec, wanted):
+        kind = "model" if wanted is ModelSpec else "kernel"
+        raise SpecError.single(draft.spec.span("kind"), f"this is a {draft.spec.kind}", expected=f"a {kind}")
     return draft.spec
 
 
-def _validate(document: Document) -> tuple[ModelSpec | None, list[Diagnostic]]:
+def _validate(document: Document, language: Language[Spec]) -> tuple[Spec | None, list[Diagnostic]]:
     """The spec in a document and every way in which the document is not one."""
     try:
-        return ModelSpec.model_validate(document.data).attach(document), []
+        return language.spec.model_validate(document.data).attach(document), []
     except ValidationError as error:
         details = error.errors()
     wrong = [(place(detail["loc"], document.data), detail["type"]) for detail in details]
     # A scalar that could not be read has had its error already.
     errors = [
-        problem(detail, document)
+        problem(detail, document, language)
         for detail, (path, _) in zip(details, wrong, strict=True)
         if path not in document.unread
     ]
-    rest = salvage(document, wrong)
+    rest = salvage(document, wrong, language.stand_ins)
     if rest is None:
         return None, errors
     try:
-        return ModelSpec.model_validate(rest[0].data).attach(*rest), errors
+        return language.spec.model_validate(rest[0].data).attach(*rest), errors
     except ValidationError:
         return None, errors
 

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, PrivateAttr, WithJsonSchema
 
-from kgen.diagnostics import Span, nearest
-from kgen.spec.document import At, Document
+from kgen.spec.document import Document
 from kgen.spec.fields import (
     Count,
     Flag,
@@ -22,22 +21,7 @@ from kgen.spec.fields import (
     fault,
 )
 from kgen.spec.ops import GraphItem, Node
-from kgen.spec.salvage import Gaps
-
-
-def _version(value: object) -> int:
-    if isinstance(value, bool) or value != 1:
-        raise fault(f"this is {describe(value)}, this kgen reads version 1", expected="kgen: 1")
-    return 1
-
-
-def _kind(value: object) -> str:
-    if value == "kernel":
-        raise fault("kernels cannot be compiled yet", expected="kind: model")
-    if value != "model":
-        hint = nearest(value, ("model", "kernel")) if isinstance(value, str) else ""
-        raise fault(f"this is {describe(value)}", expected="model or kernel", hint=hint)
-    return "model"
+from kgen.spec.placed import PlacedSpec, kind_is
 
 
 def _config(value: object) -> str | dict[str, Any]:
@@ -99,13 +83,10 @@ class FromSpec(Node):
     ]
 
 
-class ModelSpec(Node):
+class ModelSpec(PlacedSpec):
     """A spec of a language model: either dims, tensors and graph, or `from`."""
 
-    kgen: Annotated[int, PlainValidator(_version), WithJsonSchema({"const": 1})] = Field(examples=[1])
-    kind: Annotated[str, PlainValidator(_kind), WithJsonSchema({"enum": ["model"]})] = Field(
-        examples=["model"]
-    )
+    kind: Annotated[str, *kind_is("model")] = Field(examples=["model"])
     name: ModelName = Field(examples=["my_model"])
     runtime: RuntimeSpec = Field(examples=[{"batch": "1..16", "context": "1..2048", "kv_page": 64}])
     origin: Annotated[FromSpec | None, Field(alias="from")] = None
@@ -113,40 +94,14 @@ class ModelSpec(Node):
     tensors: dict[Name, TensorSpec] = Field(default_factory=dict)
     graph: Annotated[list[GraphItem], Field(min_length=1)] = Field(default_factory=list)
 
-    _document: Document = PrivateAttr(default_factory=lambda: Document("<spec>"))
     _config: Document | None = PrivateAttr(default=None)
-    _gaps: Gaps = PrivateAttr(default=Gaps())
-
-    @property
-    def document(self) -> Document:
-        """The places of this spec's keys and values."""
-        return self._document
 
     @property
     def config(self) -> Document | None:
         """The Hugging Face config that `from` names, with its own places."""
         return self._config
 
-    @property
-    def gaps(self) -> Gaps:
-        """What was dropped from the spec because it was wrong; empty in a spec without errors."""
-        return self._gaps
-
-    def attach(self, document: Document, gaps: Gaps | None = None) -> ModelSpec:
-        """This spec, told where it was read from."""
-        self._document = document
-        self._gaps = gaps or Gaps()
-        return self
-
     def with_config(self, config: Document | None) -> ModelSpec:
         """This spec, told what `from` refers to."""
         self._config = config
         return self
-
-    def span(self, *path: str | int) -> Span:
-        """Where the value at a path stands, for example span("graph", 3, "in", 0)."""
-        return self._document.value(path)
-
-    def key_span(self, path: At) -> Span:
-        """Where the key at a path stands."""
-        return self._document.key(path)

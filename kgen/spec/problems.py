@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
-from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from kgen.diagnostics import Diagnostic, Span, nearest, one_of
-from kgen.spec import models, ops
 from kgen.spec.document import At, Document
 from kgen.spec.fields import describe
+from kgen.spec.language import KERNEL, MODEL, Language
 
-OP_NAMES = tuple(ops.OPERATORS)
 
-
-def problem(error: ErrorDetails, document: Document) -> Diagnostic:
+def problem(error: ErrorDetails, document: Document, language: Language[Any]) -> Diagnostic:
     """One error of pydantic as a diagnostic."""
     path = place(error["loc"], document.data)
     kind = error["type"]
@@ -26,15 +23,16 @@ def problem(error: ErrorDetails, document: Document) -> Diagnostic:
         return _own(document, path, context, of_key=error["loc"][-1] == "[key]")
     if kind == "missing":
         message = f"{_subject(document, path[:-1])} needs '{path[-1]}'"
-        return Diagnostic(_owner(document, path[:-1]), message, "" if path[:-1] else _example(str(path[-1])))
+        example = "" if path[:-1] else _example(str(path[-1]), language)
+        return Diagnostic(_owner(document, path[:-1]), message, example)
     if kind == "extra_forbidden":
-        known = _known_keys(document, path[:-1])
+        known = _known_keys(document, path[:-1], language)
         message = f"unknown key '{path[-1]}'"
         return Diagnostic(document.key(path), message, one_of(known), nearest(str(path[-1]), known))
     if kind in ("union_tag_not_found", "union_tag_invalid"):
-        return _operator(document, path, given)
+        return _operator(document, path, given, tuple(language.operators))
     if kind in ("too_short", "too_long"):
-        return _count(document, path, context)
+        return _count(document, path, context, language)
     span = document.value(path)
     subject = f"'{path[-1]}'" if path and isinstance(path[-1], str) else "this"
     if kind == "literal_error":
@@ -63,7 +61,7 @@ def place(location: tuple[int | str, ...], data: Any) -> At:
     return tuple(path)
 
 
-_TAGS = frozenset((*OP_NAMES, "an operator", "a repeat", "[key]"))
+_TAGS = frozenset((*MODEL.operators, *KERNEL.operators, "an operator", "a repeat", "[key]"))
 
 
 def _own(document: Document, path: At, context: dict[str, Any], *, of_key: bool) -> Diagnostic:
@@ -76,31 +74,34 @@ def _own(document: Document, path: At, context: dict[str, Any], *, of_key: bool)
     return Diagnostic(span, text, context["expected"], context["hint"])
 
 
-def _operator(document: Document, path: At, given: Any) -> Diagnostic:
+def _operator(document: Document, path: At, given: Any, known: tuple[str, ...]) -> Diagnostic:
     if "op" not in given:
-        return Diagnostic(_owner(document, path), "an operator needs 'op'", one_of(OP_NAMES))
+        return Diagnostic(_owner(document, path), "an operator needs 'op'", one_of(known))
     name = given["op"]
-    hint = nearest(name, OP_NAMES) if isinstance(name, str) else ""
+    hint = nearest(name, known) if isinstance(name, str) else ""
     message = f"unknown operator '{name}'" if isinstance(name, str) else f"'op' is {describe(name)}"
-    return Diagnostic(document.value((*path, "op")), message, one_of(OP_NAMES), hint)
+    return Diagnostic(document.value((*path, "op")), message, one_of(known), hint)
 
 
-def _count(document: Document, path: At, context: dict[str, Any]) -> Diagnostic:
+def _count(document: Document, path: At, context: dict[str, Any], language: Language[Any]) -> Diagnostic:
     given = context["actual_length"]
     owner = _at(document, path[:-1])
     operator = owner.get("op") if isinstance(owner, dict) and path[-1] == "in" else None
-    if operator in ops.OPERATORS:
+    if operator in language.operators:
         message = f"{operator} with {given} operand{'s' if given != 1 else ''}"
-        operands = ops.OPERATORS[str(operator)].model_fields["inputs"].description
+        operands = language.operators[str(operator)].model_fields["inputs"].description
         return Diagnostic(document.value(path), message, operands or "")
     if path[-1] == "shape":
         return Diagnostic(document.value(path), f"a shape of {given} dims", "one or two dims")
-    return Diagnostic(document.value(path), "this list is empty", "at least one operator")
+    if isinstance(owner[path[-1]], dict):
+        return Diagnostic(document.value(path), f"'{path[-1]}' is empty", "at least one tensor")
+    what = "tensor" if path[-1] == "outputs" else "operator"
+    return Diagnostic(document.value(path), "this list is empty", f"at least one {what}")
 
 
-def _example(key: str) -> str:
+def _example(key: str, language: Language[Any]) -> str:
     """How the line of a key of the spec may look."""
-    examples = models.ModelSpec.model_fields[key].examples or []
+    examples = language.spec.model_fields[key].examples or []
     lines = [
         yaml.safe_dump({key: value}, default_flow_style=True, sort_keys=False, width=200)
         for value in examples
@@ -108,21 +109,8 @@ def _example(key: str) -> str:
     return " or ".join(line.strip()[1:-1] for line in lines)
 
 
-def _known_keys(document: Document, path: At) -> list[str]:
-    model: type[BaseModel] = models.ModelSpec
-    data = _at(document, path)
-    if path[:1] == ("runtime",):
-        model = models.RuntimeSpec
-    elif path[:1] == ("from",):
-        model = models.FromSpec
-    elif path[:1] == ("tensors",):
-        model = models.TensorSpec
-    elif path[-1:] == ("rope",):
-        model = ops.RopeSpec
-    elif path[-1:] == ("scaling",):
-        model = ops.RopeScaling
-    elif path[:1] == ("graph",):
-        model = ops.OPERATORS.get(str(data.get("op")), ops.RepeatSpec)
+def _known_keys(document: Document, path: At, language: Language[Any]) -> list[str]:
+    model = language.mapping_at(path, _at(document, path))
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

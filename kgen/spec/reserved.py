@@ -39,7 +39,7 @@ _MODULES = frozenset(_HARNESS.split()) | sys.stdlib_module_names
 
 def reserved(name: str) -> str:
     """Why a model cannot have this name, as the rest of a sentence; empty when it can."""
-    if name in _WORDS or keyword.iskeyword(name) or name.startswith("mpk_"):
+    if is_word(name) or name.startswith("mpk_"):
         return "is a reserved word"
     if name in _TARGETS:
         return "is a target of every CMake project"
@@ -50,3 +50,8 @@ def reserved(name: str) -> str:
     if name in _MODULES:
         return "is the name of a Python module"
     return ""
+
+
+def is_word(name: str) -> bool:
+    """Whether C, C++ or Python has it for itself, so that no field or variable can be called so."""
+    return name in _WORDS or keyword.iskeyword(name)

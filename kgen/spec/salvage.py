@@ -3,55 +3,57 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kgen.spec.document import At, Document
 
 _NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Stand-ins for what every spec has; nothing is said about them.
-_HEADER: dict[str, Any] = {
-    "kgen": 1,
-    "kind": "model",
-    "name": "unnamed",
-    "runtime": {"batch": "1..1", "context": "1..1", "kv_page": 8},
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
     """What was dropped: dims, and tensors by all names that dropped parts mention, which may mean anything.
 
-    `graph` is whether operators were dropped, so that which ones there are cannot be judged.
+    `graph` is whether operators were dropped, so that which ones there are cannot be judged. `sections` are
+    those that a stand-in takes the place of, about which nothing is said.
     """
 
     names: frozenset[str] = frozenset()
     dims: frozenset[str] = frozenset()
     graph: bool = False
+    sections: frozenset[str] = frozenset()
 
 
-def salvage(document: Document, wrong: list[tuple[At, str]]) -> tuple[Document, Gaps] | None:
-    """The document without what is `wrong` (paths, pydantic's error types); None if too little is left."""
+def salvage(
+    document: Document, wrong: list[tuple[At, str]], stand_ins: Mapping[str, Any]
+) -> tuple[Document, Gaps] | None:
+    """The document without what is `wrong` (paths, pydantic's error types); None if too little is left.
+
+    `stand_ins` are values of the sections that every spec of its kind has.
+    """
     dropped: set[At] = set()
     for path, kind in wrong:
-        part = _part(path, kind)
+        part = _part(path, kind, stand_ins)
         if part is None:
             return None
         dropped.add(part)
     copier = _Copier(document, dropped)
     copier.result.data = copier.copy(document.data, (), ())
-    for key, value in _HEADER.items():
+    for key, value in stand_ins.items():
         copier.result.data.setdefault(key, value)
     graph = any(part[0] == "graph" and not isinstance(part[-1], str) for part in dropped)
     dims = frozenset(str(part[1]) for part in dropped if part[0] == "dims" and len(part) > 1)
-    return copier.result, Gaps(frozenset(copier.names), dims, graph)
+    sections = frozenset(str(part[0]) for part in dropped if len(part) == 1 and part[0] in stand_ins)
+    return copier.result, Gaps(frozenset(copier.names), dims, graph, sections)
 
 
-def _part(path: At, kind: str) -> At | None:
+def _part(path: At, kind: str, stand_ins: Mapping[str, Any]) -> At | None:
     """The part to drop: a key that should not be there, or an operator, tensor, dim or header field."""
     if kind == "extra_forbidden":
         return path
-    if path and path[0] in _HEADER:
+    if path and path[0] in stand_ins:
         return path[:1]
     if len(path) > 1 and path[0] in ("tensors", "dims"):
         return path[:2]

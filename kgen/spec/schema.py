@@ -4,40 +4,75 @@ from __future__ import annotations
 
 from typing import Any
 
+from kgen.spec.kernel import KernelSpec, OverlapSpec
+from kgen.spec.kernel_ops import KERNEL_OPERATORS
 from kgen.spec.models import ModelSpec
-from kgen.spec.ops import OPERATORS, RepeatSpec
+from kgen.spec.ops import OPERATORS, Node, RepeatSpec
+from kgen.spec.placed import KINDS
 
 _REF = "#/$defs/"
 _OPERATOR = "Operator"
+_KERNEL_OPERATOR = "KernelOperator"
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema as plain data."""
-    schema = _draft7(ModelSpec.model_json_schema(by_alias=True))
-    definitions = schema["definitions"]
-    definitions[_OPERATOR] = _operator()
+    """The schema as plain data. Which kind a spec is decides what else is in it."""
+    definitions: dict[str, Any] = {}
+    kinds = {ModelSpec: _model(definitions), KernelSpec: _kernel(definitions)}
+    for spec, schema in kinds.items():
+        schema["properties"]["kind"] = {}  # said once for both
+        definitions[spec.__name__] = schema
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "kgen spec",
+        "type": "object",
+        "properties": {"kind": {"enum": list(KINDS)}},
+        "if": {"type": "object", "required": ["kind"], "properties": {"kind": {"const": "kernel"}}},
+        "then": _ref(KernelSpec.__name__),
+        "else": _ref(ModelSpec.__name__),
+        "definitions": definitions,
+    }
+
+
+def _model(definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a model; what it refers to is added to the definitions."""
+    schema: dict[str, Any] = _draft7(ModelSpec.model_json_schema(by_alias=True))
+    definitions |= schema.pop("definitions")
+    definitions[_OPERATOR] = _operator(OPERATORS)
     definitions[RepeatSpec.__name__]["properties"]["do"]["items"] = _ref(_OPERATOR)
     schema["properties"]["graph"]["items"] = _graph_item()
     written_out = ["dims", "tensors", "graph"]
     return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
         **schema,
-        "title": "kgen spec",
         "if": {"required": ["from"]},
         "then": {"properties": dict.fromkeys(written_out, False)},
         "else": {"required": written_out},
     }
 
 
-def _operator() -> dict[str, Any]:
+def _kernel(definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a kernel; what it refers to is added to the definitions."""
+    schema: dict[str, Any] = _draft7(KernelSpec.model_json_schema(by_alias=True))
+    definitions |= schema.pop("definitions")
+    definitions[_KERNEL_OPERATOR] = _operator(KERNEL_OPERATORS)
+    schema["properties"]["graph"]["items"] = _ref(_KERNEL_OPERATOR)
+    schema["properties"]["overlap"] = {
+        "if": {"type": "string"},
+        "then": {"const": "auto"},
+        "else": _ref(OverlapSpec.__name__),
+    }
+    return schema
+
+
+def _operator(operators: dict[str, type[Node]]) -> dict[str, Any]:
     """Any operator. What is wrong with one is said of its own keys, which a bare oneOf could not do."""
     return {
         "type": "object",
         "required": ["op"],
-        "properties": {"op": {"enum": list(OPERATORS)}},
+        "properties": {"op": {"enum": list(operators)}},
         "allOf": [
             {"if": {"required": ["op"], "properties": {"op": {"const": name}}}, "then": _ref(model.__name__)}
-            for name, model in OPERATORS.items()
+            for name, model in operators.items()
         ],
     }
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kgen.toolchain.build import read_model
 from kgen.toolchain.harness import library_variable
 
 
@@ -21,8 +22,9 @@ def run_bench(
 
     Returns its exit code (0: correct, 1: wrong output, 2: it could not be run, and has said why) and its
     report, None where it made none. The table goes to standard output; without `table` nothing does.
-    Raises ToolchainError when there is no library.
+    Raises ToolchainError when there is no library, and for the project of a kernel.
     """
+    read_model(project)
     environment = os.environ | library_variable(project, preset)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"

@@ -18,6 +18,7 @@ from kgen.toolchain.kernel_report import save_report
 
 Progress = Callable[[str], None]
 AUTO = "auto"
+_MODEL, _KERNEL = "model.json", "kernel.json"
 _TAIL_LINES = 40
 # How g++, clang++, nvcc, ptxas, linkers and CMake begin what they fail for.
 _ERROR = re.compile(r"\berror *:|\berror #|^CMake Error|undefined reference|^ninja: error")
@@ -47,22 +48,39 @@ def build_project(
 
 def check_project(project: Path) -> None:
     """Raises ToolchainError unless `project` is a folder that kgen generated."""
-    if not (project / "model.json").is_file() or not (project / "CMakePresets.json").is_file():
+    if _about(project) is None or not (project / "CMakePresets.json").is_file():
         raise ToolchainError(no_project(project))
 
 
-def read_model(project: Path) -> dict[str, Any]:
-    """The contents of model.json. Raises ToolchainError unless it is that of a generated project."""
+def read_project(project: Path) -> dict[str, Any]:
+    """The contents of model.json or kernel.json, whichever there is; at least `name` is in it.
+
+    Raises ToolchainError unless it is that of a generated project.
+    """
     check_project(project)
-    file = project / "model.json"
+    file = _about(project)
+    assert file is not None
     try:
-        model = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(model["name"], str):
-            return dict(model)
-        found = f"its name is {model['name']!r}"
+        contents = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(contents["name"], str):
+            return dict(contents)
+        found = f"its name is {contents['name']!r}"
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         found = repr(error)
-    raise ToolchainError(f"{file}: not the model.json of a generated project: {found}; generate it again")
+    raise ToolchainError(f"{file}: not the {file.name} of a generated project: {found}; generate it again")
+
+
+def read_model(project: Path) -> dict[str, Any]:
+    """The contents of model.json. Raises ToolchainError unless `project` is the generated one of a model."""
+    contents = read_project(project)
+    if not (project / _MODEL).is_file():
+        raise ToolchainError(f"{project} is the project of a kernel, and this is for models")
+    return contents
+
+
+def _about(project: Path) -> Path | None:
+    """The file that says what a project is; None where there is none."""
+    return next((file for name in (_MODEL, _KERNEL) if (file := project / name).is_file()), None)
 
 
 def preset_folder(project: Path, preset: str) -> Path:

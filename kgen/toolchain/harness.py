@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kgen.toolchain.build import preset_folder, read_model
+from kgen.toolchain.build import preset_folder, read_project
 from kgen.toolchain.find import ToolchainError, find_cxx
 
 
@@ -33,7 +33,7 @@ def library_variable(project: Path, preset: str) -> dict[str, str]:
     Raises ToolchainError when there is no library.
     """
     folder = preset_folder(project, preset)
-    name = read_model(project)["name"]
+    name = read_project(project)["name"]
     library = folder / f"lib{name}.so"
     if not library.is_file():
         raise ToolchainError(f"{library} is not there; `kgen build {project} --preset {preset}` makes it")

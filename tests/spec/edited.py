@@ -29,6 +29,23 @@ graph:
   - {op: sample, in: y, out: tokens}
 """
 
+KERNEL = """\
+kgen: 1
+kind: kernel
+name: small
+world: 2..8
+dims: {M: 1..64, N: 32, K: 64}
+tensors:
+  a: {shape: [M, K], dtype: bf16, shard: {axis: 0}}
+  b: {shape: [N, K], dtype: bf16}
+  c: {shape: [M, N], dtype: bf16}
+graph:
+  - {op: all_gather, in: a, out: a_full, axis: 0}
+  - {op: matmul, in: [a_full, b], transpose: [false, true], out: c}
+outputs: [c]
+overlap: {schedule: inter_sm, comm_sms: 8, transfer: tma, tile: [128, 256, 64], stages: 4}
+"""
+
 
 class Marked:
     """A text in which «these» characters are what an error is about."""
@@ -43,10 +60,10 @@ class Marked:
         self.end_col = self.col + len(about)
 
 
-def edited(old: str, new: str) -> Marked:
-    """BASE with the only place where `old` stands replaced by `new`, which has the marks."""
-    assert BASE.count(old) == 1, f"{old!r} must be in the base spec once"
-    return Marked(BASE.replace(old, new))
+def edited(old: str, new: str, base: str = BASE) -> Marked:
+    """A base spec with the only place where `old` stands replaced by `new`, which has the marks."""
+    assert base.count(old) == 1, f"{old!r} must be in the base spec once"
+    return Marked(base.replace(old, new))
 
 
 def said(diagnostic: Diagnostic) -> str:

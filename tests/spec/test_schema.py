@@ -8,9 +8,11 @@ from jsonschema import Draft7Validator
 from jsonschema.exceptions import best_match
 
 from kgen.spec.document import parse_document
+from kgen.spec.kernel_ops import KERNEL_OPERATORS
 from kgen.spec.ops import OPERATORS
 from kgen.spec.schema import json_schema
-from tests.spec.edited import BASE
+from tests.spec import test_kernel_structure
+from tests.spec.edited import BASE, KERNEL
 from tests.spec.test_structure import CASES
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").rglob("*.yaml"))
@@ -20,6 +22,9 @@ ONLY_KGEN = {
     "expression: parenthesis",
     "expression in quotes",
     "batch is empty",
+    "world of none",
+    "world is empty",
+    "world is large",
 }
 
 
@@ -54,6 +59,22 @@ def test_what_kgen_refuses_is_invalid(validator: Draft7Validator, case: str) -> 
     old, new, _ = CASES[case]
     assert validator.is_valid(data(BASE))
     assert not validator.is_valid(data(BASE.replace(old, new.replace("«", "").replace("»", ""))))
+
+
+@pytest.mark.parametrize("case", [name for name in test_kernel_structure.CASES if name not in ONLY_KGEN])
+def test_what_kgen_refuses_of_a_kernel_is_invalid(validator: Draft7Validator, case: str) -> None:
+    old, new, _ = test_kernel_structure.CASES[case]
+    assert validator.is_valid(data(KERNEL))
+    assert not validator.is_valid(data(KERNEL.replace(old, new.replace("«", "").replace("»", ""))))
+
+
+@pytest.mark.parametrize("kind", ["model", "kernel"])
+def test_the_kind_decides_what_a_spec_has(validator: Draft7Validator, kind: str) -> None:
+    text = {"model": BASE, "kernel": KERNEL}[kind]
+    other = {"model": "kernel", "kernel": "model"}[kind]
+    assert not validator.is_valid(data(text.replace(f"kind: {kind}", f"kind: {other}")))
+    (error,) = validator.iter_errors(data(text.replace("dtype: bf16", "dtype: bf61", 1)))
+    assert "'bf61' is not one of" in error.message
 
 
 NORM = "{op: rmsnorm, in: [x, final], eps: 1e-5, out: h}"
@@ -96,6 +117,8 @@ def test_every_operator_is_listed() -> None:
     operator = json_schema()["definitions"]["Operator"]
     assert operator["properties"]["op"]["enum"] == list(OPERATORS)
     assert len(operator["allOf"]) == len(OPERATORS)
+    operator = json_schema()["definitions"]["KernelOperator"]
+    assert operator["properties"]["op"]["enum"] == list(KERNEL_OPERATORS)
 
 
 def test_nothing_of_later_drafts_is_left() -> None:

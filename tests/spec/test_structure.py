@@ -27,7 +27,6 @@ CASES = {
         "kgen: «true»",
         "'kgen' is the boolean true, this kgen reads version 1 | kgen: 1",
     ),
-    "kernel": ("kind: model", "kind: «kernel»", "kernels cannot be compiled yet | kind: model"),
     "kind": ("kind: model", "kind: «modl»", "'kind' is the text 'modl' | model or kernel | model"),
     "name with a dash": (
         "name: small",
@@ -281,11 +280,6 @@ def test_a_spec_is_a_mapping(text: str) -> None:
     found = errors_of(marked.text)
     assert [d.message for d in found] == ["a spec is a mapping"]
     assert (found[0].span.line, found[0].span.col) == (1, 1)
-
-
-def test_a_kernel_is_refused_whatever_else_it_says() -> None:
-    marked = Marked("kgen: 1\nkind: «kernel»\nname: ag_gemm\nworld: 2..8\ngraph: [{op: all_gather}]\n")
-    assert_only(errors_of(marked.text), marked, "kernels cannot be compiled yet | kind: model")
 
 
 def test_every_error_is_found_at_once() -> None:

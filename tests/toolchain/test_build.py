@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from kgen.toolchain import build as building
-from kgen.toolchain.build import build_project, choose_preset, failing_part, preset_folder
+from kgen.toolchain.build import (
+    build_project,
+    choose_preset,
+    failing_part,
+    preset_folder,
+    read_model,
+    read_project,
+)
 from kgen.toolchain.find import Tool, ToolchainError
 from kgen.toolchain.gpu import Gpu
 
@@ -42,6 +49,15 @@ def test_presets_that_are_not_there_are_named(project: Path, preset: str) -> Non
 def test_a_folder_that_kgen_did_not_write(tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match="is not a generated project"):
         build_project(tmp_path, "host")
+
+
+def test_the_project_of_a_kernel(project: Path) -> None:
+    (project / "model.json").rename(project / "kernel.json")
+    (project / "kernel.json").write_text('{"name": "small"}')
+    assert (build_project(project, "host", jobs=1) / "libsmall.so").is_file()
+    assert read_project(project) == {"name": "small"}
+    with pytest.raises(ToolchainError, match="is the project of a kernel, and this is for models"):
+        read_model(project)
 
 
 @pytest.mark.parametrize(

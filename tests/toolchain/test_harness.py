@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from kgen.toolchain.bench import run_bench
 from kgen.toolchain.build import build_project
 from kgen.toolchain.find import ToolchainError
 from kgen.toolchain.harness import run_harness
@@ -37,6 +38,15 @@ def test_arguments_go_to_pytest(project: Path) -> None:
     build_project(project, "host", jobs=1)
     assert not run_harness(project, "host")
     assert run_harness(project, "host", ["-k", "answer"])
+
+
+def test_of_a_kernel(project: Path) -> None:
+    write(project, 42, True)
+    (project / "model.json").rename(project / "kernel.json")
+    build_project(project, "host", jobs=1)
+    assert run_harness(project, "host")
+    with pytest.raises(ToolchainError, match="is the project of a kernel, and this is for models"):
+        run_bench(project, "host")
 
 
 def test_without_a_library(project: Path) -> None:

@@ -7,15 +7,20 @@ from pathlib import Path
 import pytest
 
 from kgen.frontend.build import build_graph
+from kgen.frontend.check import load_kernel
+from kgen.passes.kernel.pipeline import compile_kernel
 from kgen.passes.pipeline import compile_graph
 from kgen.paths import shipped_specs
+from kgen.plan.kernel.runtime import refusals
 from kgen.render.project import render_project
 from kgen.render.writer import write_tree
 from kgen.spec.load import load_spec
 from kgen.toolchain.cuda_wheels import GET_WHEELS
 from kgen.toolchain.find import find_cxx, find_nvcc
 
-SPECS = dict(shipped_specs())
+SPECS = dict(shipped_specs("model"))
+# Those that the runtime has.
+KERNELS = {name: path for name, path in shipped_specs("kernel") if not refusals(load_kernel(path)[1])}
 EXPECTED = {
     "llama-3.1-8b",
     "llama-3.2-1b",
@@ -38,6 +43,17 @@ def tree_of(spec: str) -> dict[str, str]:
 
 def test_the_promised_specs_are_there() -> None:
     assert set(SPECS) >= EXPECTED
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_kernel_compiles_for_the_host(name: str, tmp_path: Path) -> None:
+    cxx = find_cxx()
+    assert cxx is not None
+    write_tree(render_project(compile_kernel(load_kernel(KERNELS[name])[1])), tmp_path / "project")
+    flags = ["-std=c++20", "-O0", "-fPIC", "-Wall", "-Wextra", "-Wno-psabi", "-Iinclude", "-Isrc"]
+    command = [cxx.path, *flags, "-c", "src/api.cpp", "-o", "api.o"]
+    done = subprocess.run(command, cwd=tmp_path / "project", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("spec", SPECS)

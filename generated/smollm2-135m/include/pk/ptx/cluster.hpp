@@ -54,6 +54,13 @@ __device__ __forceinline__ bool mbarrier_try_wait_cluster(std::uint32_t barrier,
     return complete != 0;
 }
 
+// One arrival at a barrier of a block of the cluster (peer_address). To other blocks it hands nothing on (a
+// release at cluster scope is a fence that takes long): it says that products have read, which their wait has
+// seen to.
+__device__ __forceinline__ void mbarrier_arrive_peer(std::uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
+
 // All threads of all blocks of the cluster call; release before, acquire after.
 __device__ __forceinline__ void cluster_sync() {
     asm volatile(

@@ -10,6 +10,8 @@
 
 #include "pk/ptx/shared_address.hpp"
 
+#if PK_CUDA  // on the host there is none
+
 namespace pk::ptx {
 
 // One thread calls, before any use: each phase needs `arrivals` arrivals. The barrier is 8 bytes, 8-byte
@@ -88,3 +90,5 @@ __device__ __forceinline__ void fence_proxy_async_shared() {
 #endif
 
 }  // namespace pk::ptx
+
+#endif

@@ -11,6 +11,8 @@
 #define PK_SM90 0
 #endif
 
+#if PK_CUDA  // on the host there is none
+
 namespace pk::ptx {
 
 // p points into the shared memory of this block.
@@ -19,3 +21,5 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* p) {
 }
 
 }  // namespace pk::ptx
+
+#endif

@@ -1,0 +1,1 @@
+"""A kernel's spec to its graph."""

@@ -1,0 +1,43 @@
+"""Names of dims and tensors as fields of the C struct that a call is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgen.diagnostics import Diagnostic
+from kgen.spec.document import At
+from kgen.spec.fields import Range
+from kgen.spec.kernel import KernelSpec
+from kgen.spec.reserved import is_word
+
+_SIZE_FIELD, _STRIDE = "struct_bytes", "_stride"
+
+
+def check_names(spec: KernelSpec) -> list[Diagnostic]:
+    """Names that are words of C++ or Python, and two that would be the same field."""
+    taken = {_SIZE_FIELD: "a field of every kernel's arguments"}
+    errors = []
+    for name, field, at in _fields(spec):
+        if is_word(field):
+            message = f"'{name}' is a reserved word, and the generated code has a field '{field}'"
+        elif field in taken:
+            message = f"'{name}' would be the field '{field}' of the arguments, as is {taken[field]}"
+        else:
+            taken[field] = f"'{name}'"
+            continue
+        errors.append(Diagnostic(spec.key_span(at), message, "another name"))
+    return errors
+
+
+def _fields(spec: KernelSpec) -> Iterator[tuple[str, str, At]]:
+    """Name, field, and where the name is declared: sizes, tensors of the caller, their strides."""
+    written = {op.out for op in spec.graph} - set(spec.outputs)
+    tensors = [name for name in spec.tensors if name not in written]
+    for name, extent in spec.dims.items():
+        if isinstance(extent, Range) and extent.first < extent.last:
+            yield name, name.lower(), ("dims", name)
+    for name in tensors:
+        yield name, name, ("tensors", name)
+    for name in tensors:
+        if len(spec.tensors[name].shape) == 2:
+            yield name, name + _STRIDE, ("tensors", name)

@@ -1,0 +1,107 @@
+"""What a spec may ask for in `overlap`, given what its kernel does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgen.diagnostics import Diagnostic
+from kgen.ir.kernel.overlap import Overlap, Schedule, Tile, Transfer
+from kgen.spec import kernel_ops as ops
+from kgen.spec.document import At
+from kgen.spec.kernel import KernelSpec, OverlapSpec
+
+# A Hopper SM: what tiles its tensor cores take, and what its registers and shared memory hold.
+_TILE_M, _TILE_N, _TILE_K = range(64, 257, 64), range(8, 257, 8), (32, 64, 128)
+_ACCUMULATORS = 128 * 256
+_SHARED_BYTES = 227 * 1024
+_STAGES = range(2, 17)
+_MOST_COMM_SMS = 131  # of 132, one computes
+
+Fault = tuple[At, str, str]  # where in `overlap`, what, expected
+
+
+def overlap_of(written: OverlapSpec) -> Overlap:
+    """What the spec asks for, as the graph has it."""
+    return Overlap(
+        Schedule(written.schedule) if written.schedule else None,
+        written.comm_sms,
+        Transfer(written.transfer) if written.transfer else None,
+        Tile(*written.tile) if written.tile else None,
+        written.stages,
+    )
+
+
+def check_overlap(spec: KernelSpec) -> list[Diagnostic]:
+    """Choices that are out of range, or that go with nothing in the graph or with no other choice."""
+    faults = [*_matmul(spec), *_communication(spec), *_transfer(spec)]
+    return [Diagnostic(spec.span("overlap", *at), message, expected) for at, message, expected in faults]
+
+
+def _matmul(spec: KernelSpec) -> Iterator[Fault]:
+    asked = spec.overlap
+    product = next((op for op in spec.graph if isinstance(op, ops.MatmulOp)), None)
+    if product is None:
+        for key in ("schedule", "tile", "stages"):
+            if getattr(asked, key) is not None and not spec.gaps.graph:
+                yield (key,), f"there is no matmul, so {key} has no meaning", f"no {key}"
+        return
+    weights = 2 if product.activation else 1
+    if asked.stages is not None and asked.stages not in _STAGES:
+        yield ("stages",), f"{asked.stages} is out of range", f"{_STAGES[0]} to {_STAGES[-1]}"
+    if asked.tile is None:
+        return
+    m, n, k = asked.tile
+    if m not in _TILE_M:
+        yield ("tile", 0), f"a tile of {m} rows is not possible", "64, 128, 192 or 256"
+    if n not in _TILE_N:
+        yield ("tile", 1), f"a tile of {n} columns is not possible", "a multiple of 8 from 8 to 256"
+    if k not in _TILE_K:
+        yield ("tile", 2), f"a tile that takes {k} of K at a time is not possible", "32, 64 or 128"
+    if m not in _TILE_M or n not in _TILE_N or k not in _TILE_K:
+        return
+    if m * n * weights > _ACCUMULATORS:
+        what = "two products of " if weights == 2 else ""
+        message = f"{what}{m} x {n} do not fit into the registers of an SM"
+        yield ("tile",), message, f"m x n of at most {_ACCUMULATORS // weights}"
+    stage = (m + weights * n) * k * 2
+    if asked.stages is not None and _SHARED_BYTES // stage < asked.stages <= _STAGES[-1]:
+        message = f"{asked.stages} stages of {stage} bytes do not fit into the shared memory of an SM"
+        yield ("stages",), message, f"at most {_SHARED_BYTES // stage}"
+
+
+def _communication(spec: KernelSpec) -> Iterator[Fault]:
+    asked = spec.overlap
+    if not spec.gaps.graph and all(isinstance(op, ops.MatmulOp) for op in spec.graph):
+        for key in ("schedule", "comm_sms", "transfer"):
+            if getattr(asked, key) is not None:
+                yield (key,), f"this kernel does not communicate, so {key} has no meaning", f"no {key}"
+        return
+    if asked.comm_sms is None:
+        return
+    if asked.comm_sms > _MOST_COMM_SMS:
+        yield ("comm_sms",), f"{asked.comm_sms} is out of range", f"1 to {_MOST_COMM_SMS}"
+    if asked.schedule == "intra_sm":
+        message = "with intra_sm the SMs that compute communicate too, so there are no comm_sms"
+        yield ("comm_sms",), message, "schedule: inter_sm, or no comm_sms"
+    if asked.transfer == "copy_engine":
+        message = "the copy engine uses no SM, so there are no comm_sms"
+        yield ("comm_sms",), message, "another transfer, or no comm_sms"
+
+
+def _transfer(spec: KernelSpec) -> Iterator[Fault]:
+    asked = spec.overlap
+    reduction = next(
+        (op.op for op in spec.graph if isinstance(op, ops.ReduceScatterOp | ops.AllReduceOp)), ""
+    )
+    if asked.transfer == "copy_engine":
+        if asked.schedule == "intra_sm":
+            yield ("transfer",), "the copy engine is part of no SM", "schedule: inter_sm, or tma or register"
+        if reduction:
+            yield ("transfer",), f"the copy engine cannot add, which {reduction} does", "tma or register"
+    if asked.transfer == "multimem":
+        if any(isinstance(op, ops.AllToAllOp) for op in spec.graph):
+            message = "multimem sends the same to every rank, but all_to_all sends each its own"
+            yield ("transfer",), message, "tma, register or copy_engine"
+        if reduction and spec.deterministic:
+            message = "multimem adds inside the network, where additions have no fixed order"
+            yield ("transfer",), message, "deterministic: false, or tma or register"

@@ -1,0 +1,45 @@
+"""How a kernel hides its communication: what the spec asks for; what it leaves open is chosen later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Schedule(StrEnum):
+    """Who communicates: the SMs that compute, or SMs of their own."""
+
+    INTRA_SM = "intra_sm"
+    INTER_SM = "inter_sm"
+
+
+class Transfer(StrEnum):
+    """What moves the bytes. MULTIMEM (NVLink multicast) is never chosen, only asked for."""
+
+    TMA = "tma"
+    REGISTER = "register"
+    COPY_ENGINE = "copy_engine"
+    MULTIMEM = "multimem"
+
+
+class Tile(NamedTuple):
+    """What a task of a matmul computes (m x n of out), and how much of K at a time."""
+
+    m: int
+    n: int
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """The choices of a spec; None is a choice that the compiler makes, as all are in AUTO."""
+
+    schedule: Schedule | None = None
+    comm_sms: int | None = None
+    transfer: Transfer | None = None
+    tile: Tile | None = None
+    stages: int | None = None
+
+
+AUTO = Overlap()

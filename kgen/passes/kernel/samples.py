@@ -1,0 +1,39 @@
+"""At which sizes a kernel's protocol is checked: the smallest, ragged ones, some blocks of every shard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgen.plan.kernel.instance import Shape
+from kgen.plan.kernel.plan import DimRow, KernelPlan
+
+_BLOCKS = 3  # of rows of a shard, so that a pair of tiles lacks one
+_TILES = 2  # side by side, besides what a ragged size leaves
+_DEPTH = 16  # of K nothing depends
+_MOST_RANKS = 4  # of larger worlds only one, with fewer blocks
+
+
+def samples(plan: KernelPlan) -> Iterator[Shape]:
+    """Shapes that differ in all that the tasks depend on; sizes of which they do not are cut down."""
+    dims = {dim.name: dim for dim in plan.dims}
+    few = [world for world in plan.worlds if world <= _MOST_RANKS]
+    for world in dict.fromkeys([*few, plan.worlds[0], plan.worlds[-1]]):
+        most = _BLOCKS if world <= _MOST_RANKS else 1
+        for m in _sizes(dims[plan.m.dim], plan.tile.m, world, most):
+            yield Shape(m, _columns(dims[plan.n.dim], plan, world), _DEPTH, world)
+
+
+def _sizes(dim: DimRow, height: int, world: int, blocks: int) -> list[int]:
+    """Numbers of rows: the smallest, less than a row for each rank, ragged, and whole blocks."""
+    most = world * height * blocks
+
+    def cut(size: int) -> int:  # by whole blocks
+        return size if size <= most else most - (-size % height)
+
+    wanted = [dim.lo, world - 1, most - height // 2 - 1, most]
+    return sorted({cut(min(max(size, dim.lo), dim.hi)) for size in wanted})
+
+
+def _columns(dim: DimRow, plan: KernelPlan, world: int) -> int:
+    each = dim.hi // (world if plan.n.split else 1)
+    return min(each, _TILES * plan.tile.n + each % plan.tile.n)

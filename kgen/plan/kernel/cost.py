@@ -1,0 +1,111 @@
+"""How long a call takes, and what hiding its communication can give, from measured constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kgen.plan.kernel.measured import Machine
+from kgen.plan.kernel.plan import KernelPlan
+from kgen.plan.kernel.runtime import Reduce
+from kgen.plan.kernel.tiles import divide_up
+
+_ELEMENT, _SUMMAND = 2, 4  # bytes, of a matrix and of a deterministic kernel's summands
+_WORTH = 1.03  # a smaller gain is less than machines and runs differ by
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A call on one rank, in seconds, inside a CUDA graph.
+
+    product: the product alone, by a library that may split K. communication: the collective alone, by NCCL.
+    apart: the one, then the other. own: the product by this kernel, in rounds of whole tiles. sent: what this
+    kernel sends meanwhile, in its way. fused: all of the kernel.
+    """
+
+    sizes: Mapping[str, int]
+    world: int
+    product: float
+    communication: float
+    apart: float
+    own: float
+    sent: float
+    fused: float
+
+    @property
+    def bound(self) -> float:
+        """The most that any overlap can gain; where communication is shorter, 1 + comm / product."""
+        return (self.product + self.communication) / max(self.product, self.communication)
+
+    @property
+    def speed_up(self) -> float:
+        """What this kernel should gain over the product, then the collective."""
+        return self.apart / self.fused
+
+    @property
+    def verdict(self) -> str:
+        """Whether to fuse, and why not."""
+        if self.communication == 0:
+            return "nothing to hide"
+        if self.speed_up >= _WORTH:
+            return "worth fusing"
+        if self.own > self.product * _WORTH:
+            why = f"too few tiles for the SMs, so its product alone takes {self.own * 1e6:.0f} us"
+        elif self.bound < _WORTH:
+            why = f"there is at most {self.bound - 1:.1%} to gain"
+        else:
+            why = "it sends more than it hides"
+        return f"not worth fusing: {why}"
+
+
+def predict(plan: KernelPlan, sizes: Mapping[str, int], world: int, machine: Machine) -> Prediction:
+    """A call with these values of the dims that are ranges."""
+    full = {dim.name: sizes.get(dim.name, dim.hi) for dim in plan.dims}
+    m = full[plan.m.dim]
+    n, k = (full[part.dim] // (world if part.split else 1) for part in (plan.n, plan.k))
+    product, own = _product_times(plan, m, n, k, machine)
+    launch, tile = machine.graph_launch, divide_up(k, plan.tile.k) * machine.step
+    # Rows that a rank gets from its peers, or adds up.
+    rows = (world - 1) * divide_up(m, world)
+    count = rows * (k if plan.gather else n if plan.reduce is not Reduce.NONE else 0)
+    if count == 0:
+        return Prediction(sizes, world, product, 0.0, launch + product, own, 0.0, launch + own)
+    communication = machine.collective.seconds(count * _ELEMENT)
+    summand = _SUMMAND if plan.reduce is not Reduce.NONE and plan.deterministic else _ELEMENT
+    sent = machine.transfers[plan.transfer].seconds(count * summand)
+    # A tile is sent after it is computed, or multiplied after its rows have come: one cannot be hidden.
+    fused = max(own, sent + tile)
+    if not plan.gather:
+        fused += count * summand / machine.memory / _rounds(plan, m, n, machine)  # the last round adds up
+    return Prediction(
+        sizes=sizes,
+        world=world,
+        product=product,
+        communication=communication,
+        apart=launch + product + communication,
+        own=own,
+        sent=sent,
+        fused=launch + fused + machine.flag,
+    )
+
+
+def _product_times(plan: KernelPlan, m: int, n: int, k: int, machine: Machine) -> tuple[float, float]:
+    """The product with tiles spread evenly over the SMs, and in rounds of whole tiles.
+
+    Neither is faster than power and memory allow.
+    """
+    weights = 2 if plan.silu_mul else 1
+    steps = divide_up(k, plan.tile.k) * machine.step
+    flops = 2 * m * n * k * weights / machine.flops
+    read_and_written = m * k + n * k * weights + m * n
+    least = max(flops, _ELEMENT * read_and_written / machine.memory)
+    even = _tiles(plan, m, n) * steps / machine.sms
+    return max(least, even), max(least, _rounds(plan, m, n, machine) * steps)
+
+
+def _rounds(plan: KernelPlan, m: int, n: int, machine: Machine) -> int:
+    return divide_up(_tiles(plan, m, n), machine.sms)
+
+
+def _tiles(plan: KernelPlan, m: int, n: int) -> int:
+    return divide_up(m, plan.tile.m) * divide_up(n * (2 if plan.silu_mul else 1), plan.tile.n)

@@ -1,0 +1,63 @@
+"""The flags by which ranks wait for each other, as the runtime names them by formula (`pk/lcsc`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from kgen.plan.kernel.instance import Instance, Kind, Task
+
+_PUSHES = (Kind.PUSH_ROWS, Kind.PUSH_TILE, Kind.PUSH_SUM)
+FREE_AFTER = 2  # calls: the buffers are used in turns
+
+
+class Family(StrEnum):
+    """Flags of one sort, named as in `pk::lcsc::Workspace`."""
+
+    GATHERED = "gathered"  # [rank][block of rows]: set by the pushers of the rank, awaited by loaders
+    PARTIAL = "partial"  # [slot][rank]: set by the pushers of the rank, awaited by the tile's consumers
+    DONE = "done"  # [rank]: set when all of the rank's tasks are done, awaited before pushes
+    BEGUN = "begun"  # [rank]: set when the rank begins the call, awaited before sums are pushed
+    ENDS = "ends"  # [rank][pusher]: set when sums have been pushed, awaited before the call ends
+
+
+class Flag(NamedTuple):
+    """A word in the memory of rank `at` that reaches the epoch of `call` when `source` sets it."""
+
+    family: Family
+    call: int
+    at: int
+    source: int
+    number: int = 0
+
+
+def sets(task: Task, instance: Instance) -> Iterator[Flag]:
+    """The flags that are set once the task is done, for DONE and ENDS with all of its rank and call."""
+    if task.kind is Kind.PUSH_ROWS:
+        yield Flag(Family.GATHERED, task.call, task.peer, task.rank, task.block)
+    if task.kind is Kind.PUSH_TILE:
+        yield Flag(Family.PARTIAL, task.call, task.peer, task.rank, task.slot)
+    for rank in range(instance.shape.world):
+        if task.kind is Kind.USE:
+            yield Flag(Family.BEGUN, task.call + 1, rank, task.rank)
+            continue
+        yield Flag(Family.DONE, task.call, rank, task.rank)
+        if task.kind is Kind.PUSH_SUM:
+            yield Flag(Family.ENDS, task.call, rank, task.rank)
+
+
+def waits(task: Task, instance: Instance) -> Iterator[Flag]:
+    """The flags that the task waits for."""
+    ranks = range(instance.shape.world)
+    if task.kind in _PUSHES and task.call > FREE_AFTER:
+        yield from (Flag(Family.DONE, task.call - FREE_AFTER, task.rank, rank) for rank in ranks)
+    if task.kind is Kind.MULTIPLY and instance.gather and task.owner != task.rank:
+        yield Flag(Family.GATHERED, task.call, task.rank, task.owner, task.block)
+    for rank in (r for r in ranks if r != task.rank):
+        if task.kind is Kind.REDUCE:
+            yield Flag(Family.PARTIAL, task.call, task.rank, rank, task.slot)
+        if task.kind is Kind.PUSH_SUM and task.call > 1:
+            yield Flag(Family.BEGUN, task.call, task.rank, rank)
+        if task.kind is Kind.USE:
+            yield Flag(Family.ENDS, task.call, task.rank, rank)

@@ -1,0 +1,150 @@
+"""What was chosen for a kernel and why, what a call should take, and where its protocol was checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from kgen.passes.kernel.pipeline import KernelCompilation, Sample
+from kgen.plan.kernel.choice import Choice
+from kgen.plan.kernel.cost import Prediction, predict
+from kgen.plan.kernel.measured import H200, Machine
+from kgen.plan.kernel.plan import KernelPlan
+
+_SHOWN_SIZES = (1, 128, 2048, 8192, 32768)  # of a dim that is a range, those in it and its largest
+
+
+@dataclass(frozen=True)
+class KernelReport:
+    """The figures of one compilation, at some sizes of one world."""
+
+    plan: KernelPlan
+    choice: Choice
+    machine: Machine
+    predictions: tuple[Prediction, ...]
+    samples: tuple[Sample, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; times in microseconds."""
+        return {
+            "name": self.plan.name,
+            "worlds": list(self.plan.worlds),
+            "choices": [{"what": a, "chosen": b, "why": c} for a, b, c in self.choice.reasons],
+            "machine": self.machine.name,
+            "predictions": [_prediction_json(p) for p in self.predictions],
+            "samples": [
+                {
+                    "m": s.shape.m,
+                    "n": s.shape.n,
+                    "world": s.shape.world,
+                    "tasks": s.tasks,
+                    "pairs": s.pairs,
+                    "events": s.events,
+                    "crossing": {family.value: count for family, count in sorted(s.crossing.items())},
+                }
+                for s in self.samples
+            ],
+        }
+
+    def to_table(self) -> RenderableType:
+        """A table of choices, one of predicted times, one of the sizes at which the protocol was checked."""
+        return Group(self._choices(), self._times(), self._checked())
+
+    def _choices(self) -> Table:
+        table = Table(title=f"{self.plan.name}: what was chosen", title_justify="left")
+        for column in ("", "chosen", "why"):
+            table.add_column(column)
+        for row in self.choice.reasons:
+            table.add_row(*row)
+        return table
+
+    def _times(self) -> Table:
+        world = self.predictions[0].world
+        title = f"predicted for a world of {world} {self.machine.name}, inside a CUDA graph, us"
+        table = Table(title=title, title_justify="left")
+        table.add_column("sizes")
+        for column in ("product", "comm.", "then", "fused", "gain", "bound"):
+            table.add_column(column, justify="right")
+        table.add_column("")
+        for p in self.predictions:
+            sizes = ", ".join(f"{name} {value:,}" for name, value in p.sizes.items()) or "all compiled in"
+            times = (p.product, p.communication, p.apart, p.fused)
+            gains = (p.speed_up, p.bound)
+            cells = [f"{t * 1e6:,.1f}" for t in times] + [f"{gain:.2f}" for gain in gains]
+            table.add_row(sizes, *cells, p.verdict)
+        launch, graph = (t * 1e6 for t in (self.machine.launch, self.machine.graph_launch))
+        table.caption = (
+            "product: by a library. comm.: NCCL. then: the one, then the other. gain: then / fused. bound: "
+            f"the most that any overlap can gain. Outside a graph a launch takes {launch:.1f} us and not "
+            f"{graph:.1f}. Constants measured on {self.machine.where}."
+        )
+        table.caption_justify = "left"
+        return table
+
+    def _checked(self) -> Table:
+        table = Table(title="protocol checked, three calls on all ranks", title_justify="left")
+        for column in ("ranks", "rows", "tasks", "pairs", "events"):
+            table.add_column(column, justify="right")
+        table.add_column("pairs of two ranks, by the flag that orders them")
+        for s in self.samples:
+            crossing = ", ".join(f"{family.value} {count:,}" for family, count in sorted(s.crossing.items()))
+            numbers = (s.shape.world, s.shape.m, s.tasks, s.pairs, s.events)
+            table.add_row(*(f"{number:,}" for number in numbers), crossing or "none")
+        return table
+
+
+def explain_kernel(
+    compilation: KernelCompilation,
+    dims: Mapping[str, int] | None = None,
+    world: int | None = None,
+    machine: Machine = H200,
+) -> KernelReport:
+    """The report at given values of the dims that are ranges, or at some of each.
+
+    Raises ValueError, with a sentence, for sizes or a world that the kernel cannot be called with.
+    """
+    plan = compilation.plan
+    ranks = world or next((w for w in plan.worlds if w > 1), plan.worlds[0])
+    calls = [dict(dims)] if dims else _calls(compilation, ranks)
+    for call in calls:
+        problems = compilation.graph.call_problems(call, ranks)
+        if problems:
+            raise ValueError("; ".join(problems))
+    predictions = tuple(predict(plan, call, ranks, machine) for call in calls)
+    return KernelReport(plan, compilation.choice, machine, predictions, compilation.samples)
+
+
+def _calls(compilation: KernelCompilation, world: int) -> Sequence[dict[str, int]]:
+    """Sizes to show: of every dim that is a range the same share, others at their largest."""
+    ranges = [dim for dim in compilation.plan.dims if dim.lo < dim.hi]
+    if not ranges:
+        return [{}]
+    rows = compilation.plan.m.dim
+    largest = {dim.name: _largest(compilation, dim.name, dim.lo, dim.hi, world) for dim in ranges}
+    if rows not in largest:
+        return [largest]
+    low = next(dim.lo for dim in ranges if dim.name == rows)
+    sizes = sorted({size for size in _SHOWN_SIZES if low <= size <= largest[rows]} | {largest[rows]})
+    return [largest | {rows: size} for size in sizes]
+
+
+def _largest(compilation: KernelCompilation, name: str, low: int, high: int, world: int) -> int:
+    units = [c.unit(world) for c in compilation.graph.constraints if c.axis == name]
+    unit = max(units, default=1)
+    return max(high // unit * unit, low)
+
+
+def _prediction_json(p: Prediction) -> dict[str, Any]:
+    names = ("product", "communication", "apart", "own", "sent", "fused")
+    return {
+        "sizes": dict(p.sizes),
+        "world": p.world,
+        "us": {name: round(getattr(p, name) * 1e6, 2) for name in names},
+        "speed_up": round(p.speed_up, 3),
+        "bound": round(p.bound, 3),
+        "verdict": p.verdict,
+    }

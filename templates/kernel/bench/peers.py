@@ -1,0 +1,116 @@
+"""What a user would run instead, in PyTorch: the product by cuBLAS, collectives by NCCL or torch's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed._symmetric_memory as symmetric_memory
+
+Product = Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
+
+
+def silu_product(rows: torch.Tensor, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The product with all that is done to it, in the dtype of `rows`."""
+    given = {
+        role: tensor.to(rows.dtype) for role, tensor in tensors.items() if role in ("weight", "up", "bias")
+    }
+    result = rows @ given["weight"].t()
+    if "up" in given:
+        result = torch.nn.functional.silu(result) * (rows @ given["up"].t())
+    if "bias" in given:
+        result = result + given["bias"]
+    if "residual" in tensors:
+        result = result + tensors["residual"].to(rows.dtype)
+    return result
+
+
+@dataclass(frozen=True)
+class Peers:
+    """Of one kernel: its summary, and its product."""
+
+    kernel: dict[str, Any]
+    product: Product
+
+    def of(self, tensors: dict[str, torch.Tensor], m: int) -> Work:
+        """The same on these tensors, by role."""
+        return Work(self.kernel, self.product, tensors, m)
+
+
+class Work:
+    """A call. Shards of rows that are not equal are padded for NCCL, which wants them equal."""
+
+    def __init__(
+        self, kernel: dict[str, Any], product: Product, tensors: dict[str, torch.Tensor], m: int
+    ) -> None:
+        self.kernel, self.multiply, self.tensors, self.m = kernel, product, tensors, m
+        self.world, self.rank = dist.get_world_size(), dist.get_rank()
+        self.each = -(-m // self.world)
+        rows = tensors["rows"]
+        self.full = rows
+        if kernel["gather"]:
+            self.shard = torch.zeros(self.each, rows.shape[1], device="cuda", dtype=rows.dtype)
+            self.shard[: len(rows)] = rows
+            self.full = torch.empty(self.each * self.world, rows.shape[1], device="cuda", dtype=rows.dtype)
+            dist.all_gather_into_tensor(self.full, self.shard)
+        if kernel["reduce"] == "scatter":
+            columns = tensors["weight"].shape[0]
+            self.part = torch.empty(self.each, columns, device="cuda", dtype=rows.dtype)
+            self.padded = torch.zeros(self.each * self.world, columns, device="cuda", dtype=rows.dtype)
+
+    def product(self) -> torch.Tensor:
+        """The product alone, rows gathered before."""
+        return self.multiply(self.full[: self.m], self.tensors)
+
+    def together(self) -> torch.Tensor:
+        """Product and collective, one after the other: this rank's output."""
+        if self.kernel["gather"]:
+            dist.all_gather_into_tensor(self.full, self.shard)
+        result = self.product()
+        if self.kernel["reduce"] == "scatter":
+            if len(result) != len(self.padded):
+                self.padded[: self.m] = result
+                result = self.padded
+            dist.reduce_scatter_tensor(self.part, result)
+            return self.part[: max(0, min(self.each, self.m - self.rank * self.each))]
+        if self.kernel["reduce"] == "all":
+            dist.all_reduce(result)
+        return result
+
+    def async_tp(self) -> Callable[[], object]:
+        """Torch's own overlapped operation. Raises where it has none."""
+        group, weight = dist.group.WORLD.group_name, self.tensors["weight"].t()
+        if "up" in self.tensors or self.m % self.world:
+            raise NotImplementedError("torch has no such operation")
+        if self.kernel["gather"]:
+            shared = symmetric_memory.empty(tuple(self.shard.shape), dtype=self.shard.dtype, device="cuda")
+            symmetric_memory.rendezvous(shared, group)
+            shared.copy_(self.shard)
+            return lambda: torch.ops.symm_mem.fused_all_gather_matmul(shared, [weight], 0, group)
+        if self.kernel["reduce"] == "scatter":
+            return lambda: torch.ops.symm_mem.fused_matmul_reduce_scatter(self.full, weight, "sum", 0, group)
+        raise NotImplementedError("torch has no such operation")
+
+    def expected(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows of this rank's output in double; all ranks ask for as many."""
+        if self.kernel["reduce"] == "none":
+            chosen = {role: t[rows] if role == "residual" else t for role, t in self.tensors.items()}
+            return self.multiply(self.full[rows].double(), chosen)
+        if self.kernel["reduce"] == "all":
+            dist.broadcast(rows, 0)  # the same rows everywhere
+            result = self.multiply(self.full[rows].double(), self.tensors)
+            dist.all_reduce(result)
+            return result
+        # Rank by rank: everybody's summands of that rank's rows.
+        own = torch.empty(0)
+        for owner in range(self.world):
+            asked = rows + owner * self.each if owner == self.rank else torch.empty_like(rows)
+            dist.broadcast(asked, owner)
+            result = self.multiply(self.full[asked.clamp(max=self.m - 1)].double(), self.tensors)
+            dist.all_reduce(result)
+            if owner == self.rank:
+                own = result
+        return own

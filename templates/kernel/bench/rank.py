@@ -1,0 +1,157 @@
+"""One rank of the bench: `torchrun rank.py TASK`, where TASK is what overlap.py makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from peers import Peers, silu_product
+
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT / "python"))
+KERNEL: dict[str, Any] = json.loads((PROJECT / "kernel.json").read_text())
+DTYPE = {"bf16": torch.bfloat16, "f16": torch.float16}[KERNEL["dtype"]]
+# Of the norm of the result: rounding of the result and of summands, and of sums of many products.
+TOLERANCE = {"bf16": 8e-3, "f16": 1e-3}[KERNEL["dtype"]]
+CHECKED_ROWS = 64
+GRAPH_SECONDS = 2e-3  # of work in a graph, so that its launch does not count
+
+
+def slowest(value: float) -> float:
+    found = torch.tensor(value, device="cuda", dtype=torch.float64)
+    dist.all_reduce(found, dist.ReduceOp.MAX)
+    return float(found)
+
+
+def replayed(run: Callable[[], object], replays: int) -> list[float]:
+    """Microseconds of a run in each of `replays` replays of a graph, of the slowest rank each, ascending."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        run()
+        begin.record()
+        run()
+        end.record()
+    torch.cuda.synchronize()
+    runs = max(1, min(20, int(GRAPH_SECONDS / (slowest(begin.elapsed_time(end)) * 1e-3 + 1e-9))))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(runs):
+            run()
+    times = []
+    for replay in range(replays + 3):
+        dist.barrier()
+        torch.cuda.synchronize()
+        begin.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        if replay >= 3:
+            times.append(begin.elapsed_time(end) * 1e3 / runs)
+    times = torch.tensor(times, device="cuda", dtype=torch.float64)
+    dist.all_reduce(times, dist.ReduceOp.MAX)
+    return sorted(times.tolist())
+
+
+def launched(run: Callable[[], object], replays: int) -> float:
+    """The median of runs that cannot be captured, with the time it takes to launch them."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    times = []
+    for replay in range(replays + 3):
+        dist.barrier()
+        torch.cuda.synchronize()
+        begin.record()
+        run()
+        end.record()
+        torch.cuda.synchronize()
+        if replay >= 3:
+            times.append(begin.elapsed_time(end) * 1e3)
+    return slowest(sorted(times)[len(times) // 2])
+
+
+def error_of(found: torch.Tensor, expected: torch.Tensor) -> float:
+    """Over all ranks, of the norm of the expected; infinite where something is not a number."""
+    difference = (found.double() - expected).square().sum()
+    sums = torch.stack([difference, expected.square().sum()])
+    dist.all_reduce(sums)
+    value = (sums[0] / sums[1]).sqrt().item()
+    return value if value == value else float("inf")
+
+
+def case_row(
+    kernel: Any, peers: Peers, sizes: dict[str, int], replays: int, missing: dict[str, str]
+) -> dict[str, Any]:
+    tensors = {
+        tensor["name"]: torch.randn(kernel.local_shape(tensor["name"], sizes), device="cuda").to(DTYPE)
+        for tensor in KERNEL["tensors"]
+    }
+    (output,) = (tensor["name"] for tensor in KERNEL["tensors"] if tensor["role"] == "output")
+    tensors[output].fill_(float("nan"))
+
+    def run() -> None:
+        kernel.run(stream=torch.cuda.current_stream().cuda_stream, sizes=sizes, **tensors)
+
+    times = replayed(run, replays)
+    kernel.wait()
+    m, n, k = (
+        sizes[KERNEL[axis]["dim"]] // (dist.get_world_size() if KERNEL[axis]["split"] else 1)
+        for axis in "mnk"
+    )
+    flops = 2 * m * n * k * (2 if KERNEL["silu_mul"] else 1)
+    row: dict[str, Any] = {
+        "sizes": sizes,
+        "us": times[len(times) // 2],
+        "us_p99": times[int(len(times) * 0.99)],
+    }
+    row["tflops"] = flops / row["us"] * 1e-6
+    work = peers.of({tensor["role"]: tensors[tensor["name"]] for tensor in KERNEL["tensors"]}, m)
+    rows = torch.randint(0, max(1, tensors[output].shape[0]), (CHECKED_ROWS,), device="cuda")
+    expected = work.expected(rows)
+    found = tensors[output][rows] if len(tensors[output]) else tensors[output]
+    row["error"], row["torch_error"] = error_of(found, expected), error_of(work.together()[rows], expected)
+    row["correct"] = row["error"] <= TOLERANCE
+    row["product_us"] = replayed(work.product, replays)[replays // 2]
+    if dist.get_world_size() > 1 and (KERNEL["gather"] or KERNEL["reduce"] != "none"):
+        row["nccl_us"] = replayed(work.together, replays)[replays // 2]
+        row["bound"] = row["nccl_us"] / max(row["product_us"], row["nccl_us"] - row["product_us"])
+        try:
+            row["async_tp_us"] = launched(work.async_tp(), replays // 2)
+        except (RuntimeError, NotImplementedError, AttributeError, ValueError) as error:
+            missing["async TP"] = str(error).splitlines()[0]
+    return row
+
+
+def main() -> None:
+    from importlib import import_module
+
+    task = json.loads(sys.argv[1])
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
+    missing: dict[str, str] = {}
+    torch.manual_seed(rank)
+    with import_module(KERNEL["name"]).Kernel(rank, world) as kernel:
+        peers = Peers(KERNEL, silu_product)
+        rows = [case_row(kernel, peers, sizes, task["replays"], missing) for sizes in task["cases"]]
+    if rank == 0:
+        about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}
+        about |= {
+            "commit": os.environ.get("KGEN_COMMIT", ""),
+            "nccl": ".".join(map(str, torch.cuda.nccl.version())),
+        }
+        report = {"kernel": KERNEL["name"], "digest": KERNEL["digest"], "world": world, **about}
+        Path(task["report"]).write_text(
+            json.dumps(report | {"cases": rows, "missing": missing}, indent=1) + "\n"
+        )
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Ranks as threads of this process, or as processes that run worker.py."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from memory import HostArray, Memory
+from problem import Problem
+from project import OUTPUT
+
+_numbers = itertools.count()
+_PATIENCE_S = 120
+
+
+def new_rendezvous() -> str:
+    """A name that no other test of this host uses at the same time."""
+    return f"test-{os.getpid()}-{next(_numbers)}"
+
+
+def as_threads(world: int, body: Callable[[int], Any]) -> list[Any]:
+    """What `body(rank)` returned on every rank; raises the first error."""
+    results: list[Any] = [None] * world
+    errors: list[tuple[int, BaseException]] = []
+
+    def run(rank: int) -> None:
+        try:
+            results[rank] = body(rank)
+        except BaseException as error:
+            errors.append((rank, error))
+
+    threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}") for rank in range(world)]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + _PATIENCE_S
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+        assert not thread.is_alive(), f"{thread.name} hangs"
+    if errors:
+        raise errors[0][1]
+    return results
+
+
+def as_processes(
+    world: int, case: dict[str, Any], library: Path, environment: Sequence[dict[str, str]] = ()
+) -> list[subprocess.CompletedProcess[str]]:
+    """How worker.py ended for every rank."""
+    program, rendezvous = Path(__file__).with_name("worker.py"), new_rendezvous()
+    started = []
+    for rank in range(world):
+        arguments = json.dumps(
+            case | {"rank": rank, "world": world, "rendezvous": rendezvous, "library": str(library)}
+        )
+        variables = os.environ | (environment[rank] if environment else {})
+        started.append(
+            subprocess.Popen(
+                [sys.executable, str(program), arguments],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=variables,
+            )
+        )
+    ended = []
+    for process in started:
+        try:
+            out, err = process.communicate(timeout=_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            err += "\nthe test ran out of patience"
+        ended.append(subprocess.CompletedProcess(process.args, process.returncode, out, err))
+    return ended
+
+
+class Rank:
+    """A kernel and the matrices of a problem, of one rank."""
+
+    def __init__(self, kernel: Any, memory: Memory, problem: Problem, *, gap: int = 0) -> None:
+        rank = kernel.info.rank
+        self.kernel, self.problem = kernel, problem
+        self.stream = memory.stream.value if memory.stream is not None else None
+        self.arrays: dict[str, HostArray] = {}
+        for name, values in problem.inputs[rank].items():
+            self.arrays[name] = memory.array(values.shape, gap)
+            self.arrays[name].set(values)
+        self.output = self.arrays[OUTPUT] = memory.array(problem.output_shape(rank), gap)
+
+    def run(self, **more: Any) -> None:
+        """Enqueue a run, on the rank's stream if no other is given."""
+        arguments = {name: array.argument() for name, array in self.arrays.items()}
+        self.kernel.run(sizes=self.problem.sizes, **({"stream": self.stream} | arguments | more))
+
+
+def open_kernel(
+    binding: ModuleType, library: Any, rank: int, world: int, rendezvous: str | None, **options: Any
+) -> Any:
+    """A kernel with options that suit tests."""
+    return binding.Kernel(rank, world, rendezvous, library=library, **({"timeout_ms": 20000} | options))

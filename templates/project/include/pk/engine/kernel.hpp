@@ -1,0 +1,209 @@
+// A kernel over ranks: the memory that they share, and runs of it. One object a rank, and one run at a time:
+// runs may be enqueued one after the other, on whatever streams, and each begins when the one before has
+// ended.
+#pragma once
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "pk/bootstrap/bootstrap.hpp"
+#include "pk/engine/report.hpp"
+#include "pk/engine/workspace.hpp"
+#if PK_CUDA
+#include "pk/engine/cuda_backend.hpp"
+#else
+#include "pk/engine/host_backend.hpp"
+#endif
+
+namespace pk::engine {
+
+inline constexpr std::uint32_t default_timeout_ms = 20000;
+
+#if PK_CUDA
+template <class C>
+using Backend = CudaBackend<C>;
+#else
+template <class C>
+using Backend = HostBackend<C>;
+#endif
+
+// Program: what kgen compiled. Config; abi, digest of the plan, least_world, most_world; the Dims m, n, k.
+template <class Program>
+class Kernel {
+    using C = typename Program::Config;
+    using Device = Backend<C>;
+
+public:
+    // Collective: all ranks call, and all succeed or all fail.
+    template <class Handle, class COptions>
+    static Handle* create(const COptions* given) {
+        require_pointer(given, "options");
+        return std::make_unique<Handle>(read_versioned<COptions>(given, "options")).release();
+    }
+
+    // Waits for the runs of this rank. Peers may still run; what they write here meanwhile goes nowhere.
+    template <class Handle>
+    static void destroy(Handle* kernel) {
+        if (kernel == nullptr || kernel->forked()) return;
+        delete kernel;
+    }
+
+    Kernel(const Kernel&) = delete;
+    Kernel& operator=(const Kernel&) = delete;
+
+    // Used by create.
+    template <class COptions>
+    explicit Kernel(const COptions& options) {
+        const std::uint32_t timeout_ms = options.timeout_ms == 0 ? default_timeout_ms : options.timeout_ms;
+        bootstrap::Options meeting;
+        meeting.rank = options.rank;
+        meeting.world = options.world;
+        meeting.rendezvous = options.rendezvous;
+        meeting.exchange = options.exchange;
+        meeting.user = options.user;
+        meeting.timeout_ms = timeout_ms;
+        bootstrap::choose_rank(meeting, meeting.rank, meeting.world);
+        rank_ = static_cast<std::uint32_t>(meeting.rank);
+        world_ = static_cast<std::uint32_t>(meeting.world);
+        check_world();
+        const auto exchange = bootstrap::connect(meeting);
+        agree(*exchange);
+        const WorkspacePlan plan = plan_workspace<C>(world_, largest_sizes<Program>(world_));
+        bootstrap::together(
+            *exchange, [&] { device_ = std::make_unique<Device>(options.device, options.sms, plan.blocks); });
+        typename Device::Place place{};
+        bootstrap::together(*exchange, [&] { place = device_->place(); });
+        const auto places = bootstrap::gather(*exchange, place);
+        bootstrap::together(*exchange, [&] { device_->start(places, rank_); });
+        peers_ = bootstrap::PeerMemory(*exchange, plan.bytes, device_->number());
+        bootstrap::probe(*exchange, peers_, timeout_ms);
+        bootstrap::together(*exchange, [&] { fill(plan, timeout_ms); });
+    }
+
+    // Enqueues a run on `stream` and returns; nothing else, so that it may be captured in a graph. All ranks
+    // run with the same sizes: one that differs makes the others wait for what never comes, or read what
+    // belongs elsewhere, and nothing here finds out in time.
+    void run(const Call& call, void* stream) {
+        check_process();
+        const Sizes sizes = sizes_of<Program>(call.m, call.n, call.k, world_, "arguments.");
+        const lcsc::Shards shards = lcsc::deal_rows(sizes.m, world_);
+        const Strides strides = checked_matrices<Program>(call, sizes, shards.count(rank_));
+        const std::lock_guard lock(mutex_);
+        if (device_->failed()) fail(Status::timeout, "a run before this one failed: ", failure());
+
+        lcsc::Arguments a = common_;
+        a.m = sizes.m;
+        a.n = sizes.n;
+        a.k = sizes.k;
+        a.shards = lcsc::deal_rows(sizes.m, a.world);
+        a.shard = call.rows.data;
+        a.shard_stride = strides.rows;
+        a.out_stride = strides.output;
+        a.outs[a.rank] = const_cast<void*>(call.output.data);
+        a.bias = call.bias.data;
+        a.residual = call.residual.data;
+        device_->run(a, {call.weight.data, strides.weight, call.up.data, strides.up}, stream);
+    }
+
+    // Returns when all runs that were enqueued so far have ended. Throws what went wrong in any, as often as
+    // it is asked.
+    void wait() {
+        check_process();
+        device_->wait();
+        const std::lock_guard lock(mutex_);
+        if (device_->failed()) fail(Status::timeout, failure());
+    }
+
+    template <class CInfo>
+    void info(CInfo* given) const {
+        check_process();
+        require_pointer(given, "info");
+        CInfo info = {};
+        info.struct_bytes = check_struct_bytes<CInfo>(given, "info");
+        info.rank = rank_;
+        info.world = world_;
+        info.sms = device_->sms();
+        info.cuda = Device::is_cuda ? 1 : 0;
+        info.device = device_->number();
+        info.workspace_bytes = peers_.bytes();
+        info.local_bytes = device_->bytes();
+        info.peer_memory = peers_.way();
+        *given = info;
+    }
+
+protected:
+    ~Kernel() = default;
+
+private:
+    // Every rank must mean the same by what it reads and writes.
+    void agree(bootstrap::Exchange& exchange) const {
+        struct Card {
+            std::uint64_t digest;
+            std::uint32_t abi, cuda;
+        };
+        const Card mine{Program::digest, Program::abi, Device::is_cuda ? 1u : 0u};
+        const auto cards = bootstrap::gather(exchange, mine);
+        for (std::size_t r = 1; r < cards.size(); ++r) {
+            const Card &first = cards[0], &other = cards[r];
+            if (other.cuda != first.cuda) {
+                fail(Status::invalid_argument, "rank ", r, " runs on ", other.cuda ? "a GPU" : "the host",
+                     " and rank 0 on ", first.cuda ? "a GPU" : "the host", ", expected one or the other");
+            }
+            if (other.abi == first.abi && other.digest == first.digest) continue;
+            fail(Status::invalid_argument, "rank ", r, " has plan ", std::hex, other.digest, " (ABI ",
+                 std::dec, other.abi, "), rank 0 has plan ", std::hex, first.digest, " (ABI ", std::dec,
+                 first.abi, "), expected the same library on all ranks");
+        }
+    }
+
+    void check_world() const {
+        if (world_ < Program::least_world || world_ > Program::most_world) {
+            fail(Status::invalid_argument, "the world is ", world_, ", expected ", Program::least_world,
+                 " to ", Program::most_world, " (the ranks that the library was generated for)");
+        }
+        for (const Dim* dim : {&Program::m, &Program::n, &Program::k}) {
+            const std::uint32_t multiple = dim == &Program::m ? 1 : elements_of_16_bytes;
+            if (dim->field == nullptr) (void)part_of(*dim, dim->first, world_, multiple, "");
+        }
+    }
+
+    // What all runs have in common. A kernel without a collective knows no ranks: each is alone.
+    void fill(const WorkspacePlan& plan, std::uint32_t timeout_ms) {
+        static constexpr bool alone = !C::gather && C::reduce == lcsc::Reduce::none;
+        common_.rank = alone ? 0 : rank_;
+        common_.world = alone ? 1 : world_;
+        for (std::uint32_t r = 0; r < common_.world; ++r) {
+            common_.peers[r] = peers_.at(static_cast<int>(alone ? rank_ : r));
+        }
+        common_.pace = C::pace;
+        common_.timeout_ns = std::uint64_t{timeout_ms} * 1000000;
+        common_.workspace = plan.places;
+        device_->fill(common_);
+    }
+
+    std::string failure() const { return sentence(device_->report(), rank_, common_.timeout_ns); }
+
+    // Threads and a GPU's context stay behind when a process forks.
+    bool forked() const { return ::getpid() != process_; }
+    void check_process() const {
+        if (forked()) {
+            fail(Status::invalid_argument, "the kernel was created by process ", process_,
+                 ", and this is a fork of it; create a kernel in each process");
+        }
+    }
+
+    const pid_t process_ = ::getpid();
+    std::uint32_t rank_ = 0, world_ = 1;
+    bootstrap::PeerMemory peers_;
+    std::unique_ptr<Device> device_;  // goes first: nothing runs then
+    lcsc::Arguments common_ = {};
+    std::mutex mutex_;  // of run and wait
+};
+
+}  // namespace pk::engine

@@ -1,0 +1,61 @@
+// What a wait that ran out tells the caller.
+#pragma once
+
+#include <sstream>
+#include <string>
+
+#include "pk/lcsc/arguments.hpp"
+
+namespace pk::engine {
+
+inline std::string waited_for(const lcsc::Report& report) {
+    using lcsc::Wait;
+    std::ostringstream text;
+    const auto say = [&](const auto&... parts) { (text << ... << parts); };
+    switch (static_cast<Wait>(report.wait)) {
+        case Wait::peer_done:
+            say("rank ", report.source, " to finish the run before the last");
+            break;
+        case Wait::peer_begun:
+            say("rank ", report.source, " to begin its run");
+            break;
+        case Wait::gathered:
+            say("rows of rank ", report.source, " (block ", report.index, ")");
+            break;
+        case Wait::partial:
+            say("rank ", report.source, " to add to tile ", report.index);
+            break;
+        case Wait::rest:
+            say("another block to add to tile ", report.index);
+            break;
+        case Wait::peer_end:
+            say("rank ", report.source, " to send its last sums (", report.index, ")");
+            break;
+        case Wait::page_full:
+            say("operands in page ", report.index);
+            break;
+        case Wait::page_empty:
+            say("page ", report.index, " to be free");
+            break;
+        case Wait::staged_full:
+            say("a tile to push (place ", report.index, ")");
+            break;
+        case Wait::staged_free:
+            say("a tile to be pushed (place ", report.index, ")");
+            break;
+        default:
+            say("wait ", report.wait, " (", report.index, ")");
+    }
+    return text.str();
+}
+
+// "rank 0, SM 3 waited 300 ms for rows of rank 1 (block 2): expected 5, saw 4".
+inline std::string sentence(const lcsc::Report& report, std::uint32_t rank, std::uint64_t timeout_ns) {
+    std::ostringstream text;
+    text << "rank " << rank << ", SM " << report.sm << " waited " << timeout_ns / 1000000 << " ms for "
+         << waited_for(report) << ": expected " << report.expected << ", saw " << report.seen
+         << "; destroy the kernel and create a new one on all ranks";
+    return text.str();
+}
+
+}  // namespace pk::engine

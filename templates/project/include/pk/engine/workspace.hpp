@@ -1,0 +1,51 @@
+// Where things lie in the memory that peers write to, for the largest call: the same on every rank.
+#pragma once
+
+#include <cstdint>
+
+#include "pk/engine/shape.hpp"
+
+namespace pk::engine {
+
+inline constexpr std::uint32_t most_sms = 1024;  // of a device, or threads of a host
+
+struct WorkspacePlan {
+    lcsc::Workspace places = {};
+    std::uint64_t bytes = 0;
+    std::uint32_t blocks = 0;  // of the rows of a shard
+};
+
+// 64-bit sums throughout: two buffers of some gigabytes are not unusual.
+template <class C>
+WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
+    static constexpr std::uint64_t alignment = 1024;
+    WorkspacePlan plan;
+    const auto take = [&plan](std::uint64_t bytes) {
+        const std::uint64_t at = plan.bytes;
+        plan.bytes += (bytes + alignment - 1) / alignment * alignment;
+        return at;
+    };
+    static constexpr std::uint64_t word = sizeof(std::uint32_t);
+    const lcsc::Shards shards = lcsc::deal_rows(largest.m, world);
+    // Whole clusters: the last may have a tile without rows.
+    static constexpr std::uint32_t members = lcsc::Layout<C>::members;
+    plan.blocks = lcsc::divide_up(lcsc::divide_up(shards.each, C::tile_m), members) * members;
+    const std::uint64_t across = lcsc::divide_up(lcsc::weight_columns<C>(largest.n), C::tile_n);
+    const std::uint64_t slots = C::reduce == lcsc::Reduce::none ? 0 : plan.blocks * across;
+
+    lcsc::Workspace& w = plan.places;
+    w.blocks = plan.blocks;
+    w.done = take(word * world);
+    w.begun = take(word * world);
+    w.gathered_flags = take(C::gather ? word * world * plan.blocks : 0);
+    w.partial_flags = take(slots * world * lcsc::pushers * word);
+    w.ends =
+        take(C::reduce == lcsc::Reduce::all ? std::uint64_t{world} * most_sms * lcsc::pushers * word : 0);
+    for (int turn = 0; turn < 2; ++turn) {
+        w.gathered[turn] = take(C::gather ? std::uint64_t{largest.m} * largest.k * 2 : 0);
+        w.partials[turn] = take(slots * (world - 1) * lcsc::Layout<C>::staged_bytes);
+    }
+    return plan;
+}
+
+}  // namespace pk::engine

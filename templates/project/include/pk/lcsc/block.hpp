@@ -1,0 +1,82 @@
+// What all roles of a block share: the arguments, the epoch, the order of tiles, shared memory, waits.
+#pragma once
+
+#include "pk/lcsc/layout.hpp"
+#include "pk/lcsc/patience.hpp"
+#include "pk/ptx/cluster.hpp"
+
+namespace pk::lcsc {
+
+template <class C>
+struct Block {
+    using L = Layout<C>;
+
+    const Arguments& a;
+    std::uint32_t sm, sms;
+    std::uint32_t epoch;  // of this call, from 1 on
+    TileOrder order;
+    unsigned char* memory;  // the ring, then the barriers
+    Patience patience;
+
+    PK_DEVICE Block(const Arguments& arguments, unsigned char* shared, std::uint32_t number, std::uint32_t count)
+        : a(arguments),
+          sm(number),
+          sms(count),
+          epoch(arguments.state->epoch + 1),
+          order(a.shards, a.world, C::silu_mul ? a.n * 2 : a.n, L::grid(),
+                C::reduce == Reduce::none ? a.rank : (a.rank + 1) % a.world),
+          memory(shared + (-ptx::shared_address(shared) & 1023)),
+          patience(a, number) {}
+
+    PK_DEVICE std::uint32_t member() const { return sm % L::members; }
+    // The tiles of this block, in order; some have no rows.
+    template <class Body>
+    PK_DEVICE void each_tile(Body body) const {
+        const std::uint32_t places = order.count();
+        _Pragma("unroll 1") for (std::uint32_t p = sm / L::members; p < places; p += sms / L::members) {
+            body(order.at(p, member()));
+        }
+    }
+    PK_DEVICE bool is_own(const Tile& tile) const { return tile.owner == a.rank; }
+
+    PK_DEVICE typename L::Barriers& barriers() const {
+        return *reinterpret_cast<typename L::Barriers*>(memory + L::ring_bytes);
+    }
+    PK_DEVICE std::uint32_t parity() const { return epoch & 1; }
+    PK_DEVICE std::uint32_t* flags(std::uint32_t rank, std::uint64_t place) const {
+        return reinterpret_cast<std::uint32_t*>(a.peers[rank] + place);
+    }
+    PK_DEVICE unsigned char* staged(std::uint32_t slot) const {
+        const std::uint64_t at = std::uint64_t{sm} * L::staging_slots + slot;
+        return reinterpret_cast<unsigned char*>(a.staging) + at * L::staged_bytes;
+    }
+    // A summand of rank `source` in the workspace of the tile's owner.
+    PK_DEVICE unsigned char* partial(const Tile& tile, std::uint32_t source) const {
+        const std::uint64_t other = source < tile.owner ? source : source - 1;
+        const std::uint64_t at = tile.slot * std::uint64_t{a.world - 1} + other;
+        return reinterpret_cast<unsigned char*>(a.peers[tile.owner]) + a.workspace.partials[parity()] +
+               at * L::staged_bytes;
+    }
+    PK_DEVICE std::uint32_t* partial_flag(const Tile& tile, std::uint32_t source, std::uint32_t pusher) const {
+        return flags(tile.owner, a.workspace.partial_flags) +
+               (std::uint64_t{tile.slot} * a.world + source) * pushers + pusher;
+    }
+
+    // A phase of a barrier in shared memory: for one thread, and for all lanes of a warp.
+    PK_DEVICE bool wait(std::uint64_t& barrier, std::uint32_t phase, Wait what, std::uint32_t index) {
+        return patience.until([&](std::uint32_t& seen) { return complete(barrier, phase, seen); }, what, index, a.rank,
+                              phase);
+    }
+    PK_DEVICE bool wait_all(std::uint64_t& barrier, std::uint32_t phase, Wait what, std::uint32_t index) {
+        return patience.until_all([&](std::uint32_t& seen) { return complete(barrier, phase, seen); }, what, index,
+                                  a.rank, phase);
+    }
+
+private:
+    PK_DEVICE static bool complete(std::uint64_t& barrier, std::uint32_t phase, std::uint32_t& seen) {
+        seen = phase ^ 1;
+        return ptx::mbarrier_try_wait(&barrier, phase);
+    }
+};
+
+}  // namespace pk::lcsc

@@ -1,0 +1,240 @@
+// Collectives by themselves: every thread moves pieces of 16 bytes, from one rank or summed over all, to one
+// rank or to all. What moves where is the only thing in which they differ.
+#pragma once
+
+#include "pk/lcsc/patience.hpp"
+#include "pk/ptx/system_memory.hpp"
+#include "pk/tile/element.hpp"
+
+namespace pk::lcsc {
+
+inline constexpr std::uint32_t mover_threads = 512;
+
+// Places in the workspace.
+struct MoverPlaces {
+    std::uint64_t begun, done;  // u32 [rank]
+};
+
+struct Moves : Call {
+    const void* ins[max_ranks];  // everybody's
+    void* outs[max_ranks];
+    std::uint64_t rows;             // of the whole tensor: 1 for one that is dealt piece by piece
+    std::uint64_t pieces, row_pieces;  // of 16 bytes: of the whole tensor, and of one of its rows
+    MoverPlaces places;
+};
+
+// Pieces dealt to ranks like rows (Shards), 64 bits wide.
+struct PieceShards {
+    std::uint64_t all, each;
+
+    PK_HOST_DEVICE std::uint64_t begin(std::uint32_t rank) const { return rank * each < all ? rank * each : all; }
+    PK_HOST_DEVICE std::uint64_t count(std::uint32_t rank) const {
+        const std::uint64_t left = all - begin(rank);
+        return left < each ? left : each;
+    }
+};
+PK_HOST_DEVICE PieceShards deal_pieces(std::uint64_t all, std::uint32_t world) {
+    return {all, (all + world - 1) / world};
+}
+
+namespace detail {
+
+template <class Type>
+struct SumOfPieces {
+    float v[8] = {};
+    PK_DEVICE void add(uint4 p) {
+        const std::uint32_t w[4] = {p.x, p.y, p.z, p.w};
+        PK_UNROLL
+        for (std::uint32_t n = 0; n < 4; ++n) {
+            float low, high;
+            tile::Element<Type>::unpack(w[n], low, high);
+            v[n * 2] += low;
+            v[n * 2 + 1] += high;
+        }
+    }
+    PK_DEVICE uint4 result() const {
+        using E = tile::Element<Type>;
+        return {E::pack(v[0], v[1]), E::pack(v[2], v[3]), E::pack(v[4], v[5]), E::pack(v[6], v[7])};
+    }
+};
+
+// 16 bytes of this device or a peer.
+PK_DEVICE uint4 piece(const void* base, std::uint64_t at) {
+    return ptx::load_past_l1(static_cast<const uint4*>(base) + at);
+}
+
+// reduce: pieces `at` + n * step of all ranks, in their order.
+template <class Type, std::uint32_t Count>
+PK_DEVICE void sum(const Moves& m, std::uint64_t at, std::uint64_t step, uint4 (&v)[Count]) {
+    SumOfPieces<Type> sums[Count];
+    for (std::uint32_t r = 0; r < m.world; ++r) {
+        PK_UNROLL
+        for (std::uint32_t n = 0; n < Count; ++n) v[n] = piece(m.ins[r], at + n * step);
+        PK_UNROLL
+        for (std::uint32_t n = 0; n < Count; ++n) sums[n].add(v[n]);
+    }
+    PK_UNROLL
+    for (std::uint32_t n = 0; n < Count; ++n) v[n] = sums[n].result();
+}
+
+}  // namespace detail
+
+enum class Collective : std::uint32_t { gather, scatter, all_reduce, to_columns, to_rows };
+
+PK_HOST_DEVICE constexpr bool sums(Collective what) {
+    return what == Collective::scatter || what == Collective::all_reduce;
+}
+
+// The pieces of this rank's shard of rows.
+template <Collective What, class Type, std::uint32_t Count>
+PK_DEVICE void move_shard(const Moves& m, std::uint64_t begin, std::uint64_t at, std::uint64_t step) {
+    uint4 v[Count];
+    if constexpr (sums(What)) {
+        detail::sum<Type>(m, begin + at, step, v);
+    } else {
+        PK_UNROLL
+        for (std::uint32_t n = 0; n < Count; ++n) v[n] = detail::piece(m.ins[m.rank], at + n * step);
+    }
+    PK_UNROLL
+    for (std::uint32_t n = 0; n < Count; ++n) {
+        const std::uint64_t p = at + n * step;
+        if constexpr (What == Collective::scatter) {
+            ptx::store_16(static_cast<uint4*>(m.outs[m.rank]) + p, v[n]);
+        } else {
+            for (std::uint32_t i = 0, r = m.rank; i < m.world; ++i, r = r + 1 == m.world ? 0 : r + 1) {
+                ptx::store_16(static_cast<uint4*>(m.outs[r]) + begin + p, v[n]);
+            }
+        }
+    }
+}
+
+// all-to-all: runs of a row that stay together, one to a warp. Peers take turns, so that none is sent to by all at
+// once.
+template <Collective What>
+PK_DEVICE void move_runs(const Moves& m) {
+    constexpr std::uint32_t ahead = 8;
+    const std::uint32_t lane = threadIdx.x % 32, world = m.world;
+    const PieceShards rows = deal_pieces(m.rows, world);  // dealt like pieces
+    const std::uint64_t begin = rows.begin(m.rank), wide = m.row_pieces / world;
+    const std::uint64_t runs = (What == Collective::to_columns ? rows.count(m.rank) : rows.each) * world;
+    const std::uint64_t warps = std::uint64_t{gridDim.x} * (mover_threads / 32);
+    for (std::uint64_t run = (std::uint64_t{blockIdx.x} * mover_threads + threadIdx.x) / 32; run < runs; run += warps) {
+        const std::uint64_t row = run / world;  // of the shard of this rank, or of the peer
+        const std::uint32_t peer = (m.rank + 1 + static_cast<std::uint32_t>(run % world)) % world;
+        if (What == Collective::to_rows && row >= rows.count(peer)) continue;
+        const uint4* from = static_cast<const uint4*>(m.ins[m.rank]);
+        uint4* to = static_cast<uint4*>(m.outs[peer]);
+        if constexpr (What == Collective::to_columns) {
+            from += row * m.row_pieces + peer * wide;
+            to += (begin + row) * wide;
+        } else {
+            from += (rows.begin(peer) + row) * wide;
+            to += row * m.row_pieces + m.rank * wide;
+        }
+        std::uint64_t at = lane;
+        for (; at + (ahead - 1) * 32 < wide; at += ahead * 32) {
+            uint4 v[ahead];
+            PK_UNROLL
+            for (std::uint32_t n = 0; n < ahead; ++n) v[n] = ptx::load_past_l1(from + at + n * 32);
+            PK_UNROLL
+            for (std::uint32_t n = 0; n < ahead; ++n) ptx::store_16(to + at + n * 32, v[n]);
+        }
+        for (; at < wide; at += 32) ptx::store_16(to + at, ptx::load_past_l1(from + at));
+    }
+}
+
+template <Collective What, class Type>
+PK_DEVICE void move(const Moves& m) {
+    if constexpr (What == Collective::to_columns || What == Collective::to_rows) {
+        move_runs<What>(m);
+    } else {
+        constexpr std::uint32_t count = sums(What) ? 4 : 8;
+        const PieceShards rows = deal_pieces(m.rows, m.world);
+        const std::uint64_t begin = rows.begin(m.rank) * m.row_pieces, all = rows.count(m.rank) * m.row_pieces;
+        const std::uint64_t step = std::uint64_t{gridDim.x} * mover_threads;
+        std::uint64_t at = std::uint64_t{blockIdx.x} * mover_threads + threadIdx.x;
+        for (; at + (count - 1) * step < all; at += count * step) move_shard<What, Type, count>(m, begin, at, step);
+        for (; at < all; at += step) move_shard<What, Type, 1>(m, begin, at, step);
+    }
+}
+
+// All ranks begin; then pieces move; then all have ended, so that inputs may be written and outputs read.
+template <Collective What, class Type>
+__global__ void __launch_bounds__(mover_threads, 1) collective(const __grid_constant__ Moves m) {
+    const std::uint32_t epoch = m.state->epoch + 1;
+    Patience patience(m, blockIdx.x);
+    const auto flags = [&](std::uint32_t rank, std::uint64_t place) {
+        return reinterpret_cast<std::uint32_t*>(m.peers[rank] + place);
+    };
+    bool there = true;
+    if (threadIdx.x < m.world) {
+        const std::uint32_t r = threadIdx.x;
+        if (blockIdx.x == 0) signal(flags(r, m.places.begun) + m.rank, epoch);
+        there = patience.flag(flags(m.rank, m.places.begun) + r, epoch, Wait::peer_begun, 0, r);
+    }
+    if (!__syncthreads_and(there)) return;
+    move<What, Type>(m);
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
+    // The last block of the grid tells the peers that this rank has ended, and waits until they have.
+    std::uint32_t last = 0;
+    if (threadIdx.x == 0) last = ptx::add_acq_rel_system(&m.state->finished, 1) == gridDim.x - 1;
+    if (__shfl_sync(~0u, last, 0) == 0) return;
+    if (threadIdx.x == 0) m.state->finished = 0;
+    for (std::uint32_t r = threadIdx.x; r < m.world; r += 32) signal(flags(r, m.places.done) + m.rank, epoch);
+    for (std::uint32_t r = threadIdx.x; r < m.world; r += 32) {
+        patience.flag(flags(m.rank, m.places.done) + r, epoch, Wait::peer_done, 0, r);
+    }
+    __syncwarp();
+    if (threadIdx.x == 0) m.state->epoch = epoch;
+}
+
+// all-reduce of a few pieces: each block pushes its part to the peers' workspaces and sums what they have
+// pushed. Blocks do not wait for each other, nor for a peer to begin: a place is used again in the call after
+// next, and a block that has a peer's flag of the last call knows that it has done with the call before.
+struct SmallSum : Call {
+    const void* in;
+    void* out;
+    std::uint64_t pieces;
+    std::uint32_t* epochs;      // of each block: calls completed
+    std::uint64_t flags;        // u32 [block][rank], in the workspace
+    std::uint64_t places;       // [2][block][rank][small_pieces]
+};
+inline constexpr std::uint32_t small_pieces = 512, small_threads = 512;  // of a block
+
+template <class Type>
+__global__ void __launch_bounds__(small_threads, 1) small_all_reduce(const __grid_constant__ SmallSum m) {
+    const std::uint32_t epoch = m.epochs[blockIdx.x] + 1;
+    const std::uint64_t at = std::uint64_t{blockIdx.x} * small_pieces + threadIdx.x;
+    const std::uint64_t block = (std::uint64_t{epoch & 1} * gridDim.x + blockIdx.x) * m.world;
+    const auto place = [&](std::uint32_t rank, std::uint32_t source) {
+        return reinterpret_cast<uint4*>(m.peers[rank] + m.places) + (block + source) * small_pieces + threadIdx.x;
+    };
+    uint4 own = {};
+    if (at < m.pieces) {
+        own = detail::piece(m.in, at);
+        for (std::uint32_t r = 0; r < m.world; ++r) {
+            if (r != m.rank) ptx::store_16(place(r, m.rank), own);
+        }
+    }
+    __syncthreads();
+    Patience patience(m, blockIdx.x);
+    bool there = true;
+    if (threadIdx.x < m.world && threadIdx.x != m.rank) {
+        const std::uint32_t r = threadIdx.x;
+        const auto flag = [&](std::uint32_t rank, std::uint32_t source) {
+            return reinterpret_cast<std::uint32_t*>(m.peers[rank] + m.flags) + blockIdx.x * m.world + source;
+        };
+        signal(flag(r, m.rank), epoch);
+        there = patience.flag(flag(m.rank, r), epoch, Wait::partial, blockIdx.x, r);
+    }
+    if (!__syncthreads_and(there)) return;
+    if (at < m.pieces) {
+        detail::SumOfPieces<Type> sum;
+        for (std::uint32_t r = 0; r < m.world; ++r) sum.add(r == m.rank ? own : ptx::load_past_l1(place(m.rank, r)));
+        ptx::store_16(static_cast<uint4*>(m.out) + at, sum.result());
+    }
+    if (threadIdx.x == 0) m.epochs[blockIdx.x] = epoch;
+}
+
+}  // namespace pk::lcsc

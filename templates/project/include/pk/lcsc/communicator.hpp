@@ -1,0 +1,180 @@
+// The communicator: three warps, the pushers, that bring rows and tiles to peers while the others of the
+// block compute. Peers are only ever written to: a store needs no answer, a load waits for one.
+#pragma once
+
+#include "pk/lcsc/block.hpp"
+#include "pk/ptx/system_memory.hpp"
+
+namespace pk::lcsc {
+
+template <class C>
+class Pusher {
+    using L = Layout<C>;
+
+public:
+    PK_DEVICE Pusher(Block<C>& block, std::uint32_t number, std::uint32_t lane)
+        : block_(block), number_(number), lane_(lane) {}
+
+    PK_DEVICE void run() {
+        if (!wait_for_peers()) return;
+        if (C::gather && !block_.a.by_engine) push_rows();
+        if constexpr (C::reduce != Reduce::none) push_tiles();
+        if constexpr (C::reduce == Reduce::all) exchange_ends();
+    }
+
+private:
+    // The buffers of this parity were last read in the call before the last.
+    PK_DEVICE bool wait_for_peers() {
+        return wait_ranks(block_.a.workspace.done, Wait::peer_done, block_.epoch - 2);
+    }
+
+    // Until every rank has set its flag of the kind at `place`; all lanes.
+    PK_DEVICE bool wait_ranks(std::uint64_t place, Wait what, std::uint32_t epoch) {
+        bool there = true;
+        for (std::uint32_t r = lane_; r < block_.a.world; r += 32) {
+            there = there && block_.patience.flag(block_.flags(block_.a.rank, place) + r, epoch, what, 0, r);
+        }
+        return __all_sync(~0u, there);
+    }
+
+    // all-gather: this rank's rows to every peer. Units of some rows go round the pushers of all blocks, in
+    // order, so that the first rows arrive first.
+    PK_DEVICE void push_rows() {
+        const Arguments& a = block_.a;
+        const std::uint32_t rows = a.shards.count(a.rank), pieces = a.k / 8;  // of 16 bytes
+        const std::uint32_t unit_rows = pieces < unit_pieces ? unit_pieces / pieces : 1;
+        const std::uint32_t units_of_block = divide_up(L::tile_m, unit_rows);
+        const std::uint32_t units = divide_up(rows, L::tile_m) * units_of_block;
+        for (std::uint32_t u = block_.sm * pushers + number_; u < units; u += block_.sms * pushers) {
+            const std::uint32_t of = u / units_of_block, at = of * L::tile_m;
+            const std::uint32_t end = rows - at < L::tile_m ? rows : at + L::tile_m;
+            const std::uint32_t begin = at + u % units_of_block * unit_rows;
+            for (std::uint32_t row = begin; row < end && row < begin + unit_rows; ++row) {
+                const auto* from = static_cast<const unsigned char*>(a.shard) + std::uint64_t{row} * a.shard_stride * 2;
+                const std::uint64_t to = a.workspace.gathered[block_.parity()] +
+                                         (std::uint64_t{a.shards.begin(a.rank)} + row) * a.k * 2;
+                copy(pieces, [&](std::uint32_t at) { return from + std::uint64_t{at} * 16; },
+                     [&](std::uint32_t at, uint4 v) {
+                         to_peers([&](std::uint32_t peer) { ptx::store_16(a.peers[peer] + to + std::uint64_t{at} * 16, v); });
+                     });
+            }
+            finish_unit(of, units_of_block);
+        }
+    }
+
+    // The last of a block's units signals the block. What the others wrote goes to the peers by the chain of
+    // their additions.
+    PK_DEVICE void finish_unit(std::uint32_t of, std::uint32_t units_of_block) {
+        __syncwarp();
+        if (lane_ != 0) return;
+        const Arguments& a = block_.a;
+        if (ptx::add_acq_rel_system(a.gathered_counts + of, 1) != units_of_block - 1) return;
+        a.gathered_counts[of] = 0;
+        to_peers([&](std::uint32_t peer) {
+            signal(block_.flags(peer, a.workspace.gathered_flags) + a.rank * a.workspace.blocks + of, block_.epoch);
+        });
+    }
+
+    // Tiles in the order in which the consumers hand them on: of those that other ranks own, the summand in the
+    // staging to the owner; of an all-reduce the block's own, from the output to everybody's.
+    PK_DEVICE void push_tiles() {
+        auto& barriers = block_.barriers();
+        RingPlace<L::staging_slots> slot;
+        block_.each_tile([&](const Tile& tile) {
+            const bool own = block_.is_own(tile);
+            if (tile.rows == 0 || (own && C::reduce != Reduce::all)) return;
+            const bool there =
+                block_.wait_all(barriers.staged_full[slot.index], slot.parity, Wait::staged_full, slot.index);
+            if (!there) return;
+            if (own) {
+                push_sum(tile);
+            } else {
+                push_summand(tile, slot.index);
+            }
+            __syncwarp();
+            if (lane_ == 0) {
+                ptx::mbarrier_arrive(&barriers.staged_free[slot.index]);
+                if (!own) signal(block_.partial_flag(tile, block_.a.rank, number_), block_.epoch);
+            }
+            slot.advance();
+        });
+    }
+
+    // A third of it by each pusher.
+    PK_DEVICE void push_summand(const Tile& tile, std::uint32_t slot) {
+        const unsigned char* from = block_.staged(slot);
+        unsigned char* to = block_.partial(tile, block_.a.rank);
+        constexpr std::uint32_t all = L::staged_bytes / 16, part = (all / pushers + 255) / 256 * 256;
+        const std::uint32_t begin = number_ * part, end = begin + part < all ? begin + part : all;
+        copy(end - begin, [&](std::uint32_t at) { return from + (begin + at) * 16; },
+             [&](std::uint32_t at, uint4 v) { ptx::store_16(to + (begin + at) * 16, v); });
+    }
+
+    // Every third row by each pusher. The peers have begun the call, so nobody reads what was in their outputs.
+    PK_DEVICE void push_sum(const Tile& tile) {
+        const Arguments& a = block_.a;
+        if (!wait_ranks(a.workspace.begun, Wait::peer_begun, block_.epoch)) return;
+        const std::uint32_t left = a.n - tile.column, columns = left < L::tile_n ? left : L::tile_n;
+        const std::uint32_t of_row = columns / 8, rows = (tile.rows + pushers - 1 - number_) / pushers;
+        const auto place = [&](std::uint32_t at) {
+            const std::uint64_t row = tile.row + at / of_row * pushers + number_;
+            return (row * a.out_stride + tile.column + at % of_row * 8) * 2;
+        };
+        copy(rows * of_row, [&](std::uint32_t at) { return static_cast<const unsigned char*>(a.outs[a.rank]) + place(at); },
+             [&](std::uint32_t at, uint4 v) {
+                 to_peers([&](std::uint32_t peer) { ptx::store_16(static_cast<unsigned char*>(a.outs[peer]) + place(at), v); });
+             });
+    }
+
+    // This pusher has pushed all its sums; and so have its like at the other ranks, whose blocks are as many.
+    PK_DEVICE void exchange_ends() {
+        const Arguments& a = block_.a;
+        const std::uint32_t mine = block_.sm * pushers + number_, all = block_.sms * pushers;
+        __syncwarp();
+        if (lane_ != 0 || block_.patience.gone()) return;
+        to_peers([&](std::uint32_t peer) { signal(block_.flags(peer, a.workspace.ends) + a.rank * all + mine, block_.epoch); });
+        to_peers([&](std::uint32_t peer) {
+            block_.patience.flag(block_.flags(a.rank, a.workspace.ends) + peer * all + mine, block_.epoch, Wait::peer_end,
+                                 mine, peer);
+        });
+    }
+
+    template <class Body>
+    PK_DEVICE void to_peers(Body body) {
+        const Arguments& a = block_.a;
+        for (std::uint32_t n = 1; n < a.world; ++n) body(a.rank + n < a.world ? a.rank + n : a.rank + n - a.world);
+    }
+
+    // Pieces of 16 bytes, from(n) of this device and then store(n, piece), by all lanes.
+    template <class From, class Store>
+    PK_DEVICE void copy(std::uint32_t pieces, From from, Store store) {
+        std::uint32_t at = lane_;
+        for (; at + (ahead - 1) * 32 < pieces; at += ahead * 32) {
+            uint4 v[ahead];
+            keep_pace();
+            PK_UNROLL
+            for (std::uint32_t n = 0; n < ahead; ++n) v[n] = ptx::load_past_l1(from(at + n * 32));
+            PK_UNROLL
+            for (std::uint32_t n = 0; n < ahead; ++n) store(at + n * 32, v[n]);
+        }
+        for (; at < pieces; at += 32) store(at, ptx::load_past_l1(from(at)));
+    }
+
+    // Before a batch: its time. Stores that find the link full stand in the way of the loads of their SM, so they
+    // are spread evenly.
+    PK_DEVICE void keep_pace() {
+        if (block_.a.pace == 0) return;
+        std::uint64_t now = ticks();
+        while (static_cast<std::int64_t>(now - next_) < 0) now = ticks();
+        next_ = (static_cast<std::int64_t>(now - next_) < block_.a.pace ? next_ : now) + block_.a.pace;
+    }
+
+    static constexpr std::uint32_t ahead = 8;           // loads under way of each lane
+    static constexpr std::uint32_t unit_pieces = 1024;  // 16 KiB
+
+    Block<C>& block_;
+    std::uint32_t number_, lane_;
+    std::uint64_t next_ = 0;
+};
+
+}  // namespace pk::lcsc

@@ -1,0 +1,241 @@
+// The kernel's host twin: a thread for each SM, which does one after the other what the roles of a block do
+// at the same time. The same tiles in the same order, the same flags, and the same ends of a call; memory
+// that peers share is plain but for the flags and counters that order it.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+
+#include "pk/lcsc/host_product.hpp"
+#include "pk/lcsc/host_protocol.hpp"
+
+namespace pk::lcsc {
+
+template <class C>
+class HostBlock {
+    using L = Layout<C>;
+    static_assert(C::reduce != Reduce::all, "the host twin has no all-reduce");
+
+public:
+    HostBlock(const Arguments& arguments, const HostWeights& weights, std::uint32_t sm, std::uint32_t sms,
+              HostScratch<C>& scratch)
+        : a_(arguments),
+          weights_(weights),
+          sm_(sm),
+          sms_(sms),
+          epoch_(load_relaxed(&arguments.state->epoch) + 1),
+          order_(a_.shards, a_.world, weight_columns<C>(a_.n), grid(),
+                 C::reduce == Reduce::none ? a_.rank : (a_.rank + 1) % a_.world),
+          scratch_(scratch),
+          patience_(a_, sm),
+          straggler_(a_.rank, sm, epoch_) {}
+
+    void run() {
+        straggler_.maybe_sleep();
+        if (wait_for_peers()) {
+            if constexpr (C::gather) push_rows();
+            const std::uint32_t places = order_.count();
+            for (std::uint32_t p = sm_; p < places && !patience_.gone(); p += sms_) compute(order_.at(p, 0));
+        }
+        straggler_.maybe_sleep();
+        finish();
+    }
+
+private:
+    // A thread is a cluster of one.
+    static constexpr TileGrid grid() { return {C::tile_m, C::tile_n, 1, C::group * members}; }
+
+    std::uint32_t parity() const { return epoch_ & 1; }
+    std::uint32_t* flags(std::uint32_t rank, std::uint64_t place) const {
+        return reinterpret_cast<std::uint32_t*>(a_.peers[rank] + place);
+    }
+    std::uint32_t* partial_flag(const Tile& tile, std::uint32_t source, std::uint32_t pusher) const {
+        return flags(tile.owner, a_.workspace.partial_flags) +
+               (std::uint64_t{tile.slot} * a_.world + source) * pushers + pusher;
+    }
+    char* partial(const Tile& tile, std::uint32_t source) const {
+        const std::uint64_t other = source < tile.owner ? source : source - 1;
+        const std::uint64_t at = tile.slot * std::uint64_t{a_.world - 1} + other;
+        return a_.peers[tile.owner] + a_.workspace.partials[parity()] + at * L::staged_bytes;
+    }
+
+    // The buffers of this parity were last read in the call before the last.
+    bool wait_for_peers() {
+        bool free = true;
+        for (std::uint32_t r = 0; r < a_.world; ++r) {
+            const std::uint32_t* flag = flags(a_.rank, a_.workspace.done) + r;
+            free = free && wait_step<Step::wait_done, Step::acquire_done>(patience_, flag, epoch_ - 2,
+                                                                          Wait::peer_done, 0, r);
+        }
+        return free;
+    }
+
+    // all-gather: the units of Pusher::push_rows, those of this block's pushers one after the other.
+    void push_rows() {
+        const std::uint32_t rows = a_.shards.count(a_.rank), pieces = a_.k / 8;
+        constexpr std::uint32_t unit_pieces = 1024;  // 16 KiB
+        const std::uint32_t unit_rows = pieces < unit_pieces ? unit_pieces / pieces : 1;
+        const std::uint32_t units_of_block = divide_up(C::tile_m, unit_rows);
+        const std::uint32_t units = divide_up(rows, C::tile_m) * units_of_block;
+        for (std::uint32_t first = sm_ * pushers; first < units; first += sms_ * pushers) {
+            for (std::uint32_t u = first; u < units && u < first + pushers; ++u) {
+                const std::uint32_t of = u / units_of_block, at = of * C::tile_m;
+                const std::uint32_t end = rows - at < C::tile_m ? rows : at + C::tile_m;
+                const std::uint32_t begin = at + u % units_of_block * unit_rows;
+                for (std::uint32_t row = begin; row < end && row < begin + unit_rows; ++row) push_row(row);
+                finish_unit(of, units_of_block);
+            }
+        }
+    }
+
+    void push_row(std::uint32_t row) {
+        const auto* from = static_cast<const char*>(a_.shard) + std::uint64_t{row} * a_.shard_stride * 2;
+        const std::uint64_t to =
+            a_.workspace.gathered[parity()] + (std::uint64_t{a_.shards.begin(a_.rank)} + row) * a_.k * 2;
+        for (std::uint32_t n = 1; n < a_.world; ++n) {
+            std::memcpy(a_.peers[(a_.rank + n) % a_.world] + to, from, std::uint64_t{a_.k} * 2);
+        }
+    }
+
+    // The last of a block's units signals the block. What the others wrote goes to the peers by the chain of
+    // their additions.
+    void finish_unit(std::uint32_t of, std::uint32_t units_of_block) {
+        straggler_.maybe_sleep();
+        if (!is_last<Step::order_units, Step::reset_units>(a_.gathered_counts + of, units_of_block)) return;
+        for (std::uint32_t n = 1; n < a_.world; ++n) {
+            const std::uint32_t peer = (a_.rank + n) % a_.world;
+            signal_step<Step::signal_gathered, Step::release_gathered>(
+                flags(peer, a_.workspace.gathered_flags) + a_.rank * a_.workspace.blocks + of, epoch_);
+        }
+    }
+
+    void compute(const Tile& tile) {
+        straggler_.maybe_sleep();
+        const auto rows = rows_of(tile);
+        if (patience_.gone()) return;
+        multiply(tile, rows);
+        if constexpr (C::reduce != Reduce::none) {
+            if (tile.owner != a_.rank) return push_tile(tile);
+            if (!add_partials(tile)) return;
+        }
+        store_tile(tile);
+    }
+
+    HostRows rows_of(const Tile& tile) {
+        const auto* own = static_cast<const std::uint16_t*>(a_.shard);
+        if constexpr (C::gather) {
+            if (tile.owner == a_.rank) {
+                const std::uint32_t row = tile.row - a_.shards.begin(a_.rank);
+                return {own + std::uint64_t{row} * a_.shard_stride, a_.shard_stride, tile.rows};
+            }
+            const std::uint32_t* flag =
+                flags(a_.rank, a_.workspace.gathered_flags) + tile.owner * a_.workspace.blocks + tile.block;
+            wait_step<Step::wait_gathered, Step::acquire_gathered>(patience_, flag, epoch_, Wait::gathered,
+                                                                   tile.block, tile.owner);
+            const char* gathered = a_.peers[a_.rank] + a_.workspace.gathered[parity()];
+            return {reinterpret_cast<const std::uint16_t*>(gathered) + std::uint64_t{tile.row} * a_.k, a_.k,
+                    tile.rows};
+        }
+        return {own + std::uint64_t{tile.row} * a_.shard_stride, a_.shard_stride, tile.rows};
+    }
+
+    void multiply(const Tile& tile, const HostRows& rows) {
+        constexpr std::uint32_t half = C::tile_n / 2;
+        const auto part = [&](const void* weight, std::uint64_t stride, std::uint32_t column) {
+            const auto* data = static_cast<const std::uint16_t*>(weight);
+            return column < a_.n ? HostRows{data + column * stride, stride, a_.n - column} : HostRows{};
+        };
+        const std::uint32_t column = C::silu_mul ? tile.column / 2 : tile.column;
+        const HostRows left = part(weights_.weight, weights_.stride, column);
+        const HostRows right = C::silu_mul ? part(weights_.up, weights_.up_stride, column)
+                                           : part(weights_.weight, weights_.stride, column + half);
+        multiply_tile<C>(rows, left, right, a_.k, scratch_);
+    }
+
+    // To the owner, a third by each pusher; all rows of a tile, as on the GPU.
+    void push_tile(const Tile& tile) {
+        auto* to = reinterpret_cast<typename C::Partial*>(partial(tile, a_.rank));
+        constexpr std::uint32_t all = C::tile_m * C::tile_n, third = divide_up(all, pushers);
+        for (std::uint32_t pusher = 0; pusher < pushers; ++pusher) {
+            const std::uint32_t end = pusher + 1 == pushers ? all : (pusher + 1) * third;
+            for (std::uint32_t i = pusher * third; i < end; ++i) {
+                if constexpr (sizeof(typename C::Partial) == 4) {
+                    to[i] = scratch_.sums[i];
+                } else {
+                    to[i] = rounded<typename C::Type>(scratch_.sums[i]);
+                }
+            }
+            straggler_.maybe_sleep();
+            signal_step<Step::signal_partial, Step::release_partial>(partial_flag(tile, a_.rank, pusher),
+                                                                     epoch_);
+        }
+    }
+
+    // Adds the summands of the other ranks, in the order of the ranks: the same order in every call.
+    bool add_partials(const Tile& tile) {
+        for (std::uint32_t n = 0; n < a_.world * pushers; ++n) {
+            const std::uint32_t source = n / pushers;
+            if (source == a_.rank) continue;
+            wait_step<Step::wait_partial, Step::acquire_partial>(
+                patience_, partial_flag(tile, source, n % pushers), epoch_, Wait::partial, tile.slot, source);
+        }
+        if (patience_.gone()) return false;
+        for (std::uint32_t source = 0; source < a_.world; ++source) {
+            if (source == a_.rank) continue;
+            const auto* from = reinterpret_cast<const typename C::Partial*>(partial(tile, source));
+            for (std::uint32_t i = 0; i < C::tile_m * C::tile_n; ++i) {
+                if constexpr (sizeof(typename C::Partial) == 4) {
+                    scratch_.sums[i] += from[i];
+                } else {
+                    scratch_.sums[i] += element<typename C::Type>(from[i]);
+                }
+            }
+        }
+        return true;
+    }
+
+    void store_tile(const Tile& tile) {
+        using Type = typename C::Type;
+        const std::uint32_t first = tile.row - (C::reduce == Reduce::scatter ? a_.shards.begin(a_.rank) : 0);
+        const std::uint32_t column = C::silu_mul ? tile.column / 2 : tile.column;
+        const std::uint32_t wide = C::silu_mul ? C::tile_n / 2 : C::tile_n;
+        const std::uint32_t columns = a_.n - column < wide ? a_.n - column : wide;
+        for (std::uint32_t r = 0; r < tile.rows; ++r) {
+            const std::uint64_t at = std::uint64_t{first + r} * a_.out_stride + column;
+            auto* out = static_cast<std::uint16_t*>(a_.outs[a_.rank]) + at;
+            const float* sums = &scratch_.sums[r * C::tile_n];
+            for (std::uint32_t c = 0; c < columns; ++c) {
+                float added = 0;
+                if constexpr (C::residual) {
+                    added = element<Type>(static_cast<const std::uint16_t*>(a_.residual)[at + c]);
+                }
+                if constexpr (C::bias) {
+                    added += element<Type>(static_cast<const std::uint16_t*>(a_.bias)[column + c]);
+                }
+                const float gate = sums[c];
+                const float sum = C::silu_mul ? gate / (1 + std::exp(-gate)) * sums[wide + c] : gate;
+                out[c] = rounded<Type>(sum + added);
+            }
+        }
+    }
+
+    // The last thread to finish ends the call: all have read what peers sent, so they may send again.
+    void finish() {
+        if (!is_last<Step::order_finished, Step::reset_finished>(&a_.state->finished, sms_)) return;
+        if (load_relaxed(&a_.state->failed) != 0) return;
+        if constexpr (kept(Step::advance_epoch)) store_relaxed(&a_.state->epoch, epoch_);
+        for (std::uint32_t r = 0; r < a_.world; ++r) {
+            signal_step<Step::signal_done, Step::release_done>(flags(r, a_.workspace.done) + a_.rank, epoch_);
+        }
+    }
+
+    const Arguments& a_;
+    const HostWeights& weights_;
+    std::uint32_t sm_, sms_, epoch_;
+    TileOrder order_;
+    HostScratch<C>& scratch_;
+    Patience patience_;
+    Straggler straggler_;
+};
+
+}  // namespace pk::lcsc

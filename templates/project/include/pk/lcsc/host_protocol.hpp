@@ -1,0 +1,100 @@
+// The operations by which host threads that stand for SMs keep order, one by one: a test builds the library
+// with PK_DROP set to the number of one, which is then left out, and must fail.
+#pragma once
+
+#include <chrono>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "pk/lcsc/patience.hpp"
+
+#ifndef PK_DROP
+#define PK_DROP 0
+#endif
+
+namespace pk::lcsc {
+
+// signal_*: the store of the epoch. release_*: what orders everything before that store. acquire_*: what
+// orders everything after the look that ends a wait.
+enum class Step : int {
+    nothing,
+    wait_done,
+    acquire_done,
+    order_units,
+    reset_units,
+    signal_gathered,
+    release_gathered,
+    wait_gathered,
+    acquire_gathered,
+    signal_partial,
+    release_partial,
+    wait_partial,
+    acquire_partial,
+    order_finished,
+    reset_finished,
+    advance_epoch,
+    signal_done,
+    release_done,
+    count
+};
+
+constexpr bool kept(Step step) {
+    return PK_DROP != static_cast<int>(step);
+}
+
+template <Step Signal, Step Release>
+void signal_step(std::uint32_t* flag, std::uint32_t epoch) {
+    if constexpr (!kept(Signal)) {
+        return;
+    } else if constexpr (!kept(Release)) {
+        store_relaxed(flag, epoch);
+    } else {
+        signal(flag, epoch);
+    }
+}
+
+template <Step Waiting, Step Acquire>
+bool wait_step(Patience& patience, const std::uint32_t* flag, std::uint32_t epoch, Wait wait,
+               std::uint32_t index, std::uint32_t source) {
+    if constexpr (!kept(Waiting)) {
+        return true;
+    } else if constexpr (!kept(Acquire)) {
+        const auto seen = [&](std::uint32_t& value) { return reached(value = load_relaxed(flag), epoch); };
+        return patience.until(seen, wait, index, source, epoch);
+    } else {
+        return patience.flag(flag, epoch, wait, index, source);
+    }
+}
+
+// Counts up to `all` and begins again: true for the last.
+template <Step Order, Step Reset>
+bool is_last(std::uint32_t* counter, std::uint32_t all) {
+    const std::uint32_t before = kept(Order) ? add_acq_rel(counter, 1u) : add_relaxed(counter, 1u);
+    if (before != all - 1) return false;
+    if constexpr (kept(Reset)) store_relaxed(counter, 0u);
+    return true;
+}
+
+// PK_STRAGGLE=seed in the environment of a test: threads sleep now and then, each at times of its own.
+class Straggler {
+public:
+    Straggler(std::uint32_t rank, std::uint32_t sm, std::uint32_t epoch) {
+        static const char* const seed = std::getenv("PK_STRAGGLE");
+        if (seed == nullptr) return;
+        late_ = true;
+        const auto start = static_cast<std::uint32_t>(std::strtoul(seed, nullptr, 10));
+        random_.seed(((start * 31 + rank) * 1009 + sm) * 65537 + epoch);
+    }
+    void maybe_sleep() {
+        if (!late_ || random_() % often != 0) return;
+        std::this_thread::sleep_for(std::chrono::microseconds(random_() % longest_us));
+    }
+
+private:
+    static constexpr std::uint32_t often = 4, longest_us = 400;
+    bool late_ = false;
+    std::minstd_rand random_;
+};
+
+}  // namespace pk::lcsc

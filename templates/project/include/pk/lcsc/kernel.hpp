@@ -1,0 +1,86 @@
+// The kernel: one block an SM, whose warps take roles (loader, consumers, communicator) until the call is
+// done.
+#pragma once
+
+#include "pk/lcsc/communicator.hpp"
+#include "pk/lcsc/consumer.hpp"
+#include "pk/lcsc/loader.hpp"
+#include "pk/ptx/registers.hpp"
+
+namespace pk::lcsc {
+
+// Registers of a thread: at the launch, and then of a consumer and of the others. A warpgroup that takes more waits
+// until it gets them, so that all together must be no more than the block was launched with.
+inline constexpr std::uint32_t launch_registers = 168, consumer_registers = 208, other_registers = 88;
+static_assert(consumer_registers * consumer_threads + other_registers * (block_size - consumer_threads) <=
+              launch_registers * block_size);
+static_assert(launch_registers == 65536 / block_size / 8 * 8);
+
+namespace detail {
+
+template <class C>
+PK_DEVICE void init_barriers(Block<C>& block) {
+    auto& barriers = block.barriers();
+    for (std::uint32_t s = 0; s < C::stages; ++s) {
+        ptx::mbarrier_init(&barriers.full[s], 1);
+        ptx::mbarrier_init(&barriers.empty[s], Layout<C>::members * consumer_threads / 32);
+    }
+    for (std::uint32_t s = 0; s < Layout<C>::staging_slots; ++s) {
+        ptx::mbarrier_init(&barriers.staged_full[s], consumer_threads);
+        ptx::mbarrier_init(&barriers.staged_free[s], pushers);
+    }
+    ptx::mbarrier_init_fence();
+}
+
+// This rank has begun: what was in its output is not needed any more.
+template <class C>
+PK_DEVICE void begin(const Block<C>& block) {
+    const Arguments& a = block.a;
+    for (std::uint32_t r = threadIdx.x; r < a.world; r += block_size) {
+        signal(block.flags(r, a.workspace.begun) + a.rank, block.epoch);
+    }
+}
+
+// The last block to finish ends the call: all blocks have read what peers sent, so they may send again.
+template <class C>
+PK_DEVICE void finish(const Block<C>& block) {
+    const Arguments& a = block.a;
+    if (ptx::add_acq_rel_system(&a.state->finished, 1) != block.sms - 1) return;
+    a.state->finished = 0;
+    if (load_relaxed(&a.state->failed) != 0) return;
+    a.state->epoch = block.epoch;
+    for (std::uint32_t r = 0; r < a.world; ++r) {
+        signal(block.flags(r, a.workspace.done) + a.rank, block.epoch);
+    }
+}
+
+}  // namespace detail
+
+template <class C>
+__global__ void __cluster_dims__(Layout<C>::members) __launch_bounds__(block_size, 1)
+    overlapped(const __grid_constant__ Arguments a, const __grid_constant__ Maps maps) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ unsigned char shared[];
+    Block<C> block(a, shared, blockIdx.x, gridDim.x);
+    if (threadIdx.x == 0) detail::init_barriers(block);
+    if (threadIdx.x == consumer_threads) Loader<C>::prefetch(maps);
+    ptx::cluster_sync();
+    if (C::reduce == Reduce::all && blockIdx.x == 0) detail::begin(block);
+    if (threadIdx.x < consumer_threads) {
+        ptx::take_registers<consumer_registers>();
+        Consumer<C>(block, threadIdx.x).run();
+    } else {
+        ptx::give_back_registers<other_registers>();
+        const std::uint32_t warp = (threadIdx.x - consumer_threads) / 32, lane = threadIdx.x % 32;
+        if (warp != 0) {
+            Pusher<C>(block, warp - 1, lane).run();
+        } else if (lane == 0) {
+            Loader<C>(block, maps).run();
+        }
+    }
+    ptx::cluster_sync();  // nobody leaves while others write to its memory
+    if ((C::gather || C::reduce != Reduce::none) && threadIdx.x == 0) detail::finish(block);
+#endif
+}
+
+}  // namespace pk::lcsc

@@ -1,0 +1,79 @@
+// Bounded waits. A wait that runs out writes the report, if it is the first of its device; then every other
+// wait of the device ends too, and every role leaves.
+#pragma once
+
+#include "pk/lcsc/arguments.hpp"
+#include "pk/platform/atomic.hpp"
+#include "pk/platform/clock.hpp"
+#include "pk/primitives/flags.hpp"
+
+namespace pk::lcsc {
+
+class Patience {
+public:
+    PK_DEVICE Patience(const Call& a, std::uint32_t sm) : a_(a), sm_(sm) {}
+
+    // A wait of this thread has ended without what it was for. From then on none waits: the thread runs on to
+    // the end, and hands nothing on.
+    PK_DEVICE bool gone() const { return gone_; }
+
+    // Until `test(seen)` holds, which says what it saw. False if it never does.
+    template <class Test>
+    PK_DEVICE bool until(Test test, Wait wait, std::uint32_t index, std::uint32_t source,
+                         std::uint32_t expected) {
+        std::uint32_t seen = 0;
+        std::uint64_t began = 0;  // at the first look at the clock
+        for (std::uint32_t polls = 1; !gone_ && !test(seen); ++polls) {
+            pause(polls);
+            if (polls % look_interval == 0) look_around(began, wait, index, source, expected, seen);
+        }
+        return !gone_;
+    }
+
+#if PK_CUDA
+    // The same by all lanes of a warp, which go on together: so the compiler knows that they do.
+    template <class Test>
+    PK_DEVICE bool until_all(Test test, Wait wait, std::uint32_t index, std::uint32_t source,
+                             std::uint32_t expected) {
+        std::uint32_t seen = 0;
+        std::uint64_t began = 0;
+        for (std::uint32_t polls = 1; !__all_sync(~0u, gone_ || test(seen)); ++polls) {
+            pause(polls);
+            if (polls % look_interval == 0) look_around(began, wait, index, source, expected, seen);
+        }
+        return !__any_sync(~0u, gone_);
+    }
+#endif
+
+    // wait: until a flag has reached an epoch; acquires.
+    PK_DEVICE bool flag(const std::uint32_t* flag, std::uint32_t epoch, Wait wait, std::uint32_t index,
+                        std::uint32_t source) {
+        return until(
+            [&](std::uint32_t& seen) {
+                seen = look(flag);
+                return reached(seen, epoch);
+            },
+            wait, index, source, epoch);
+    }
+
+private:
+    static constexpr std::uint32_t look_interval = 256;
+
+    PK_DEVICE void look_around(std::uint64_t& began, Wait wait, std::uint32_t index, std::uint32_t source,
+                               std::uint32_t expected, std::uint32_t seen) {
+        const std::uint64_t now = now_ns();
+        if (began == 0) began = now;
+        gone_ = load_relaxed(&a_.state->failed) != 0;
+        if (gone_ || now - began < a_.timeout_ns) return;
+        gone_ = true;
+        if (compare_exchange_relaxed(&a_.state->failed, 0u, 1u) != 0) return;
+        *a_.report = {1, a_.rank, sm_, static_cast<std::uint32_t>(wait), index, source, expected, seen};
+        store_release_system(&a_.report->state, 2u);
+    }
+
+    const Call& a_;
+    std::uint32_t sm_;
+    bool gone_ = false;
+};
+
+}  // namespace pk::lcsc

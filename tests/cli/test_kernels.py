@@ -1,0 +1,98 @@
+"""Kernels on the command line: read, expanded, compiled, explained, and refused at a place."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import ROOT, kgen
+
+SPEC = ROOT / "specs/kernels/gemm_rs.yaml"
+
+
+def test_check() -> None:
+    done = kgen("check", "gemm_rs")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "gemm_rs: correct; 2 operators, 4 tensors, world 1, 2, 4 or 8\n"
+    assert json.loads(kgen("check", "gemm_rs", "--json").stdout) == []
+
+
+def test_check_of_a_wrong_kernel(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC.read_text().replace("in: c, out: d", "in: cc, out: d"))
+    done = kgen("check", spec)
+    assert done.returncode == 2
+    assert f"{spec}:16:30: error: unknown tensor 'cc'\n" in done.stderr
+    assert "\n16 |   - {op: reduce_scatter, in: cc, out: d, axis: 0}\n" in done.stderr
+    assert done.stderr.endswith("  = did you mean 'c'?\n")
+    (error,) = json.loads(kgen("check", spec, "--json").stdout)
+    assert (error["line"], error["col"], error["hint"]) == (16, 30, "c")
+
+
+def test_expand(tmp_path: Path) -> None:
+    expanded = tmp_path / "expanded.yaml"
+    expanded.write_text(kgen("expand", "gemm_rs").stdout)
+    assert "c: {shape: [M, N], dtype: bf16, partial: true}" in expanded.read_text()
+    assert kgen("expand", expanded).stdout == expanded.read_text()
+
+
+def test_generate_and_generate_again(tmp_path: Path) -> None:
+    project = tmp_path / "out"
+    done = kgen("generate", "gemm_rs", "-o", project)
+    assert (done.returncode, done.stdout) == (0, "")
+    about = json.loads((project / "kernel.json").read_text())
+    assert (about["name"], about["kind"], about["world"]) == ("gemm_rs", "gemm_rs", {"lo": 1, "hi": 8})
+    assert kgen("generate", "gemm_rs", "-o", project, "--check").returncode == 0
+    assert kgen("generate", "gemm_rs", "-o", project, "--diff").stdout == ""
+    (project / "kernel.json").write_text("{}")
+    assert kgen("generate", "gemm_rs", "-o", project, "--check").returncode == 1
+    done = kgen("generate", "gemm_rs", "-o", project)
+    assert (done.returncode, "kernel.json" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["check", "generate", "explain"])
+def test_what_the_runtime_does_not_have_is_said_at_the_operator(command: str, tmp_path: Path) -> None:
+    done = kgen(command, "gemm_ar", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "gemm_ar.yaml:16:10: error: all_reduce after matmul is not there yet; " in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_runtime_cannot_choose_is_said_at_the_choice(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC.read_text() + "overlap: {transfer: tma}\n")
+    done = kgen("check", spec)
+    assert done.returncode == 2
+    assert f"{spec}:20:21: error: overlap.transfer: tma is not there yet, only register\n" in done.stderr
+
+
+def test_explain() -> None:
+    done = kgen("explain", "gemm_rs", "--dims", "M=4096", "--world", "2")
+    assert done.returncode == 0
+    for words in ("what was chosen", "intra_sm", "worth fusing", "protocol checked"):
+        assert words in done.stdout
+    report = json.loads(kgen("explain", "gemm_rs", "--dims", "M=4096", "--json").stdout)
+    (prediction,) = report["predictions"]
+    assert prediction["sizes"] == {"M": 4096}
+    assert prediction["world"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("gemm_rs", "--dims", "M"), "--dims: 'M' is not NAME=NUMBER, such as M=4096\n"),
+        (("gemm_rs", "--dims", "M=40000"), "M is 40000, which is not in 1..32768\n"),
+        (("gemm_rs", "--world", "3"), "K is 8192, which 3 ranks cannot divide\n"),
+        (("gemm_rs", "--batch", "3"), "gemm_rs is a kernel, which has no --batch\n"),
+        (("tiny", "--world", "3"), "tiny is a model, which has no --world\n"),
+    ],
+)
+def test_explain_of_what_cannot_be(arguments: tuple[str, ...], message: str) -> None:
+    done = kgen("explain", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == message
+
+
+def test_a_kernel_has_no_drawing() -> None:
+    done = kgen("graph", "gemm_rs")
+    assert (done.returncode, done.stderr) == (2, "gemm_rs is a kernel, and this is for models\n")

@@ -1,0 +1,174 @@
+// The overlapped kernel's host twin over ranks that are threads: runs one after the other, with data and
+// sizes of their own, must all come out exactly. Built with PK_DROP it lacks one operation of its protocol.
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pk/engine/kernel.hpp"
+#include "support/ranks.hpp"
+
+namespace {
+
+using pk::engine::Dim;
+using pk::lcsc::Reduce;
+
+template <bool Gather, class PartialType>
+struct Program {
+    struct Config {
+        using Type = pk::lcsc::Bf16;
+        using Partial = PartialType;
+        static constexpr std::uint32_t tile_m = 128, tile_n = 256, tile_k = 64, stages = 4, group = 2,
+                                       pace = 0;
+        static constexpr bool gather = Gather, bias = false, residual = false, silu_mul = false;
+        static constexpr auto reduce = Gather ? Reduce::none : Reduce::scatter;
+    };
+    static constexpr std::uint64_t digest = 1;
+    static constexpr std::uint32_t abi = 1, least_world = 1, most_world = 8;
+    static constexpr Dim m{"M", "m", 1, 1024, false}, n{"N", "n", 8, 512, false}, k{"K", "k", 8, 264, false};
+};
+
+struct Options {
+    std::uint32_t struct_bytes;
+    std::int32_t rank, world;
+    const char* rendezvous;
+    int (*exchange)(void*, const void*, void*, std::size_t);
+    void* user;
+    std::int32_t device;
+    std::uint32_t timeout_ms, sms;
+};
+
+template <class P>
+struct Handle final : pk::engine::Kernel<P> {
+    using pk::engine::Kernel<P>::Kernel;
+};
+
+// A whole number from -2 to 2 that depends on everything.
+int value(std::uint32_t run, std::uint32_t rank, std::uint32_t what, std::uint32_t row,
+          std::uint32_t column) {
+    std::uint32_t x = run;
+    for (const std::uint32_t part : {rank, what, row, column}) x = (x ^ part) * 0x9e3779b1u ^ x >> 15;
+    return static_cast<int>(x % 5) - 2;
+}
+
+using Matrix = std::vector<std::uint16_t>;
+
+Matrix matrix(std::uint32_t run, std::uint32_t rank, std::uint32_t what, std::uint32_t first,
+              std::uint32_t rows, std::uint32_t columns) {
+    Matrix made(std::size_t{rows} * columns + 8);
+    for (std::uint32_t r = 0; r < rows; ++r) {
+        for (std::uint32_t c = 0; c < columns; ++c) {
+            made[std::size_t{r} * columns + c] =
+                pk::tile::to_bf16(static_cast<float>(value(run, rank, what, first + r, c))).bits;
+        }
+    }
+    return made;
+}
+
+struct Size {
+    std::uint32_t m, n, k;
+};
+
+struct Run {
+    Size size;
+    std::uint32_t first, rows;  // of the output, of this rank
+    Matrix a, b, out;
+};
+
+// An element of the output.
+template <bool Gather>
+int expected(std::uint32_t run, int world, int rank, const Size& size, std::uint32_t row,
+             std::uint32_t column) {
+    const std::uint32_t owner = row / pk::lcsc::deal_rows(size.m, static_cast<std::uint32_t>(world)).each;
+    int sum = 0;
+    for (int source = 0; source < world; ++source) {
+        const auto from = static_cast<std::uint32_t>(source);
+        if (Gather && from != owner) continue;
+        const std::uint32_t weight = Gather ? static_cast<std::uint32_t>(rank) : from;
+        for (std::uint32_t k = 0; k < size.k; ++k) {
+            sum += value(run, from, 0, row, k) * value(run, weight, 1, column, k);
+        }
+    }
+    return sum;
+}
+
+template <bool Gather>
+Run make_run(std::uint32_t number, int world, int rank, const Size& size) {
+    const pk::lcsc::Shards shards = pk::lcsc::deal_rows(size.m, static_cast<std::uint32_t>(world));
+    const auto r = static_cast<std::uint32_t>(rank);
+    const std::uint32_t first = shards.begin(r), own = shards.count(r);
+    Run run{size, Gather ? 0 : first, Gather ? size.m : own, {}, {}, {}};
+    run.a = Gather ? matrix(number, r, 0, first, own, size.k) : matrix(number, r, 0, 0, size.m, size.k);
+    run.b = matrix(number, r, 1, 0, size.n, size.k);
+    run.out.assign(std::size_t{run.rows} * size.n + 8, 0x7fff);
+    return run;
+}
+
+template <bool Gather, class Partial>
+void check_rank(const std::string& name, int world, int rank) {
+    using Kernel = Handle<Program<Gather, Partial>>;
+    Options options{};
+    options.struct_bytes = sizeof options;
+    options.rank = rank;
+    options.world = world;
+    options.rendezvous = name.c_str();
+    options.timeout_ms = 3000;
+    options.sms = 2;
+    const std::unique_ptr<Kernel> kernel(Kernel::template create<Kernel>(&options));
+
+    // One row belongs to one rank: the others get nothing that would keep them from running ahead. Long rows
+    // are gathered in pieces, by several threads.
+    const Size sizes[] = {{1, 8, 8}, {1, 264, 16}, {290, 8, 16}, {256, 8, 264}};
+    std::vector<Run> runs;
+    for (std::uint32_t turn = 0; turn < 16; ++turn) {
+        runs.push_back(make_run<Gather>(turn, world, rank, sizes[turn / 2 % 4]));
+    }
+    for (Run& run : runs) {
+        pk::engine::Call call;
+        call.m = run.size.m;
+        call.n = run.size.n;
+        call.k = run.size.k;
+        call.rows = {"a", run.a.data(), 0};
+        call.weight = {"b", run.b.data(), 0};
+        call.output = {"c", run.out.data(), 0};
+        kernel->run(call, nullptr);
+    }
+    kernel->wait();
+    for (std::uint32_t turn = 0; turn < runs.size(); ++turn) {
+        const Run& run = runs[turn];
+        for (std::uint32_t r = 0; r < run.rows; ++r) {
+            for (std::uint32_t c = 0; c < run.size.n; ++c) {
+                const float got =
+                    pk::tile::to_float(pk::tile::bf16{run.out[std::size_t{r} * run.size.n + c]});
+                const int want = expected<Gather>(turn, world, rank, run.size, run.first + r, c);
+                testing::require(got == static_cast<float>(want),
+                                 "run " + std::to_string(turn) + " row " + std::to_string(r) + " column " +
+                                     std::to_string(c) + ": " + std::to_string(got) + ", expected " +
+                                     std::to_string(want));
+            }
+        }
+    }
+}
+
+template <bool Gather, class Partial>
+bool check(const char* what, int world) {
+    const std::string name = std::string("overlapped-") + what + "-" + std::to_string(::getpid());
+    const testing::Errors errors =
+        testing::as_threads(world, [&](int rank) { check_rank<Gather, Partial>(name, world, rank); });
+    const std::string error = testing::first_error(errors);
+    std::printf("%s %s, %d ranks %s\n", error.empty() ? "PASS" : "FAIL", what, world, error.c_str());
+    return error.empty();
+}
+
+}  // namespace
+
+int main() {
+    bool all = true;
+    for (const int world : {1, 2, 3}) {
+        all = check<true, float>("gather", world) && all;
+        all = check<false, float>("scatter", world) && all;
+        all = check<false, std::uint16_t>("rounded-scatter", world) && all;
+    }
+    return all ? 0 : 1;
+}

@@ -1,0 +1,154 @@
+"""What a kernel's plan says, and what the runtime refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgen.ir.problem import Problem
+from kgen.passes.errors import CompileError
+from kgen.passes.kernel.pipeline import compile_kernel
+from kgen.plan.kernel.plan import DimRow, KernelPlan, Part, Role
+from kgen.plan.kernel.runtime import Reduce, refusals
+from kgen.render.kernel import make_kernel
+from tests.kernels import AG, AG_ALL, AG_SILU, GATHER, GEMM, RS, kernel, shipped
+
+SUMMAND = "  r: {shape: [M, N], dtype: bf16, partial: true}\n"
+
+
+def plan_of(text: str) -> KernelPlan:
+    return compile_kernel(kernel(text)).plan
+
+
+def test_a_reduction() -> None:
+    plan = compile_kernel(shipped("gemm_rs")).plan
+    assert (plan.gather, plan.reduce, plan.deterministic) == (False, Reduce.SCATTER, True)
+    assert (plan.m, plan.n, plan.k) == (Part("M", False), Part("N", False), Part("K", True))
+    assert plan.worlds == (1, 2, 4, 8)
+    assert plan.dims == (DimRow("M", 1, 32768), DimRow("N", 4096, 4096), DimRow("K", 8192, 8192))
+    assert [(t.name, t.role, t.shape, t.shard) for t in plan.tensors] == [
+        ("a", Role.ROWS, ("M", "K"), 1),
+        ("b", Role.WEIGHT, ("N", "K"), 1),
+        ("d", Role.OUTPUT, ("M", "N"), 0),
+    ]
+    assert (plan.tile, plan.stages, plan.grid) == ((128, 256, 64), 4, (128, 256, 2, 8))
+
+
+def test_operands() -> None:
+    def roles(text: str) -> list[tuple[str, str]]:
+        return [(t.name, t.role.value) for t in plan_of(text).tensors]
+
+    assert roles(AG) == [("a", "rows"), ("b", "weight"), ("c", "output")]
+    assert roles(AG_SILU) == [("a", "rows"), ("b", "weight"), ("u", "up"), ("c", "output")]
+    added = [("s", "bias"), ("r", "residual"), ("c", "output")]
+    assert roles(AG_ALL) == [("a", "rows"), ("b", "weight"), *added]
+    assert (plan_of(AG_SILU).silu_mul, plan_of(AG_ALL).bias, plan_of(AG_ALL).residual) == (True, True, True)
+
+
+def test_a_number_in_a_shape_gets_a_dim() -> None:
+    text = GEMM.replace("N: 24, K: 16", "K: 8..64").replace("[N, K]", "[24, K]").replace("[M, N]", "[M, 24]")
+    plan = plan_of(text)
+    assert plan.dims == (DimRow("M", 1, 64), DimRow("K", 8, 64), DimRow("N", 24, 24))
+    assert plan.tensors[1].shape == ("N", "K")
+    taken = plan_of(text.replace("M:", "N:").replace("[M,", "[N,"))
+    assert [dim.name for dim in taken.dims] == ["N", "K", "N_"]
+
+
+def test_columns_of_each_rank() -> None:
+    text = AG.replace("b: {shape: [N, K], dtype: bf16}", "b: {shape: [N, K], dtype: bf16, shard: {axis: 0}}")
+    plan = plan_of(text.replace("[M, N], dtype: bf16}", "[M, N], dtype: bf16, shard: {axis: 1}}"))
+    assert plan.n == Part("N", True)
+    assert plan.worlds == (1, 3)
+    assert [t.shard for t in plan.tensors] == [0, 0, 1]
+
+
+def test_the_digest_is_that_of_the_plan() -> None:
+    assert plan_of(AG).digest == plan_of(AG).digest
+    assert len({plan_of(text).digest for text in (AG, RS, AG.replace("M: 1..64", "M: 1..65"))}) == 3
+    assert 0 < make_kernel(plan_of(AG))["digest"] < 2**64
+
+
+def test_what_templates_get() -> None:
+    kernel_ = make_kernel(plan_of(RS + "deterministic: false\n"))
+    assert (kernel_["kind"], kernel_["partial"], kernel_["reduce"]) == ("gemm_rs", "element", "scatter")
+    assert kernel_["world"] == {"lo": 1, "hi": 6}
+    assert kernel_["k"] == {"dim": "K", "split": True}
+    assert make_kernel(plan_of(AG))["kind"] == "ag_gemm"
+
+
+REFUSED = {
+    "all_gather": ("all_gather", "", "all_gather alone is not there yet"),
+    "reduce_scatter": ("reduce_scatter", "", "reduce_scatter alone is not there yet"),
+    "all_to_all": ("all_to_all", "", "all_to_all alone is not there yet"),
+    "gemm_ar": ("all_reduce", "", "all_reduce after matmul is not there yet"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_shipped_kernels_that_are_not_there_yet(name: str) -> None:
+    (problem,) = refusals(shipped(name))
+    assert (problem.operator, problem.setting, str(problem).partition(";")[0]) == REFUSED[name]
+
+
+def problem_of(text: str) -> Problem:
+    with pytest.raises(CompileError) as caught:
+        compile_kernel(kernel(text))
+    (problem,) = caught.value.problems
+    assert isinstance(problem, Problem)
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "message"),
+    [
+        (
+            AG.replace("outputs: [c]", "outputs: [c, a_full]"),
+            "all_gather",
+            "all_gather: `a_full` as an output is not there yet, only `c`",
+        ),
+        (
+            AG.replace(GATHER, "").replace("a_full", "a").replace("[M, N],", "[M, N], shard: {axis: 0},"),
+            "matmul",
+            "matmul: a product of rows that are sharded (`a`) is not there yet without all_gather",
+        ),
+        (
+            RS.replace("true], out", "true], residual: r, out").replace("  d: {", f"{SUMMAND}  d: {{"),
+            "matmul",
+            "matmul: `r` on a product that is partial is not there yet",
+        ),
+    ],
+)
+def test_operators_that_are_not_there_yet(text: str, operator: str, message: str) -> None:
+    problem = problem_of(text)
+    assert (problem.operator, str(problem)) == (operator, message)
+
+
+@pytest.mark.parametrize(
+    ("overlap", "setting"),
+    [
+        ("schedule: inter_sm, comm_sms: 8", "overlap.schedule"),
+        ("comm_sms: 8", "overlap.comm_sms"),
+        ("transfer: multimem", "overlap.transfer"),
+        ("tile: [64, 256, 64]", "overlap.tile"),
+        ("tile: [64, 64, 64], stages: 5", "overlap.tile"),
+    ],
+)
+def test_choices_that_are_not_there_yet(overlap: str, setting: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        compile_kernel(kernel(f"{AG}overlap: {{{overlap}}}\n"))
+    assert setting in [getattr(problem, "setting", "") for problem in caught.value.problems]
+
+
+def test_choices_that_are_there() -> None:
+    text = f"{AG}overlap: {{schedule: intra_sm, transfer: register, tile: [128, 256, 64], stages: 3}}\n"
+    compilation = compile_kernel(kernel(text))
+    assert compilation.plan.stages == 3
+    assert {why for _, _, why in compilation.choice.reasons} == {"the spec asks for it"}
+
+
+def test_worlds_that_are_not_there_yet() -> None:
+    problem = problem_of(AG.replace("1..8", "17..20"))
+    assert (problem.setting, str(problem)) == (
+        "world",
+        "a world of 17..20 is not there yet, only up to 16 ranks",
+    )
+    assert plan_of(AG.replace("1..8", "15..20")).worlds == (15, 16)
