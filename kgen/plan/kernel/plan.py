@@ -133,7 +133,7 @@ def build_kernel_plan(graph: KernelGraph, choice: Choice) -> KernelPlan:
         stages=choice.stages,
         group=GROUP,
         members=MEMBERS,
-        pace=PACE,
+        pace=PACE[form.reduce],
         schedule=choice.schedule,
         transfer=choice.transfer,
     )

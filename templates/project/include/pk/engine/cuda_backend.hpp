@@ -112,11 +112,15 @@ public:
         allocate();
     }
 
+    // Ranks agree on how many: tiles, and who pushes what, go by it.
+    void limit(std::uint32_t sms) { sms_ = std::min(sms_, sms); }
+
     void fill(lcsc::Arguments& a) const {
         auto* at = static_cast<char*>(local_);
         a.state = reinterpret_cast<lcsc::State*>(at);
         a.gathered_counts = reinterpret_cast<std::uint32_t*>(at + state_bytes);
         a.staging = at + state_bytes + counts_bytes();
+        a.pace = C::pace * sms_ / paced_sms;
         void* seen = nullptr;
         const cuda::DeviceScope scope(device_);
         cuda::check(cudaHostGetDevicePointer(&seen, report_, 0), "map host memory");
@@ -131,14 +135,12 @@ public:
         cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
         cuda::check(cudaStreamIsCapturing(s, &capture), "use the stream");
         const bool captured = capture != cudaStreamCaptureStatusNone;
-        const lcsc::Maps maps = maps_of(a, weights);
         if (!captured) cuda::check(cudaStreamWaitEvent(s, done_, 0), "wait for the run before this one");
-        cudaLaunchConfig_t launch{};
-        launch.gridDim = dim3(sms_);
-        launch.blockDim = dim3(lcsc::block_size);
-        launch.dynamicSmemBytes = L::bytes;
-        launch.stream = s;
-        cuda::check(cudaLaunchKernelEx(&launch, lcsc::overlapped<C>, a, maps), "launch the kernel");
+        if (lcsc::takes_half<C>(a.m, a.n, a.world, sms_)) {
+            launch<lcsc::Half<C>>(a, weights, s);
+        } else {
+            launch<C>(a, weights, s);
+        }
         if (!captured) cuda::check(cudaEventRecord(done_, s), "record the end of the run");
     }
 
@@ -152,7 +154,19 @@ public:
     lcsc::Report report() const { return *report_; }
 
 private:
+    template <class Tiles>
+    void launch(const lcsc::Arguments& a, const Weights& weights, cudaStream_t stream) {
+        const lcsc::Maps maps = maps_of<Tiles>(a, weights);
+        cudaLaunchConfig_t launch{};
+        launch.gridDim = dim3(sms_);
+        launch.blockDim = dim3(lcsc::block_size);
+        launch.dynamicSmemBytes = lcsc::Layout<Tiles>::bytes;
+        launch.stream = stream;
+        cuda::check(cudaLaunchKernelEx(&launch, lcsc::overlapped<Tiles>, a, maps), "launch the kernel");
+    }
+
     static constexpr std::size_t state_bytes = 256;
+    static constexpr std::uint32_t paced_sms = 132;  // that share the link where C::pace was measured
     static_assert(sizeof(lcsc::State) <= state_bytes);
 
     std::size_t counts_bytes() const { return (blocks_ * sizeof(std::uint32_t) + 255) / 256 * 256; }
@@ -171,22 +185,28 @@ private:
                  minor, ", expected 9.0");
         }
         const int room = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-        if (static_cast<std::uint32_t>(room) < L::bytes) {
-            fail(Status::unsupported_device, "a block needs ", L::bytes, " bytes of shared memory, device ",
+        static constexpr std::uint32_t bytes = std::max(L::bytes, lcsc::Layout<lcsc::Half<C>>::bytes);
+        if (static_cast<std::uint32_t>(room) < bytes) {
+            fail(Status::unsupported_device, "a block needs ", bytes, " bytes of shared memory, device ",
                  device_, " has ", room);
         }
     }
 
     // How many blocks can run at the same time, in whole clusters.
     std::uint32_t resident_blocks() const {
-        const auto kernel = lcsc::overlapped<C>;
-        cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, L::bytes),
+        return std::min(resident_blocks<C>(), resident_blocks<lcsc::Half<C>>());
+    }
+    template <class Tiles>
+    std::uint32_t resident_blocks() const {
+        const auto kernel = lcsc::overlapped<Tiles>;
+        static constexpr std::uint32_t bytes = lcsc::Layout<Tiles>::bytes;
+        cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                     "reserve shared memory");
         cudaLaunchConfig_t launch{};
         const auto sms = static_cast<std::uint32_t>(attribute(cudaDevAttrMultiProcessorCount));
         launch.gridDim = dim3(sms / L::members * L::members);
         launch.blockDim = dim3(lcsc::block_size);
-        launch.dynamicSmemBytes = L::bytes;
+        launch.dynamicSmemBytes = bytes;
         cudaLaunchAttribute cluster{};
         cluster.id = cudaLaunchAttributeClusterDimension;
         cluster.val.clusterDim = {L::members, 1, 1};
@@ -213,10 +233,11 @@ private:
     }
 
     // A rank that has no rows has no matrix of them: its map is of something that is there, and is not used.
+    template <class Tiles>
     lcsc::Maps maps_of(const lcsc::Arguments& a, const Weights& weights) {
         const std::uint32_t own = C::gather ? a.shards.count(a.rank) : a.m;
         const auto weight = [&](const void* data, std::uint32_t stride) -> const auto& {
-            return maps_->of(data, a.n, a.k, stride, L::part_rows);
+            return maps_->of(data, a.n, a.k, stride, lcsc::Layout<Tiles>::part_rows);
         };
         const auto rows = [&](const void* data, std::uint32_t count, std::uint32_t stride) -> const auto& {
             return maps_->of(data, count, a.k, stride, L::tile_m);

@@ -57,6 +57,9 @@ public:
         }
     }
 
+    // Threads need not be as many on all ranks.
+    void limit(std::uint32_t) {}
+
     void fill(lcsc::Arguments& a) {
         a.state = &state_;
         a.gathered_counts = counts_.data();

@@ -81,6 +81,7 @@ public:
         bootstrap::together(*exchange, [&] { place = device_->place(); });
         const auto places = bootstrap::gather(*exchange, place);
         bootstrap::together(*exchange, [&] { device_->start(places, rank_); });
+        for (const std::uint32_t sms : bootstrap::gather(*exchange, device_->sms())) device_->limit(sms);
         peers_ = bootstrap::PeerMemory(*exchange, plan.bytes, device_->number());
         bootstrap::probe(*exchange, peers_, timeout_ms);
         bootstrap::together(*exchange, [&] { fill(plan, timeout_ms); });
@@ -181,7 +182,6 @@ private:
         for (std::uint32_t r = 0; r < common_.world; ++r) {
             common_.peers[r] = peers_.at(static_cast<int>(alone ? rank_ : r));
         }
-        common_.pace = C::pace;
         common_.timeout_ns = std::uint64_t{timeout_ms} * 1000000;
         common_.workspace = plan.places;
         device_->fill(common_);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "pk/engine/shape.hpp"
+#include "pk/lcsc/tile_choice.hpp"
 
 namespace pk::engine {
 
@@ -30,8 +31,11 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
     // Whole clusters: the last may have a tile without rows.
     static constexpr std::uint32_t members = lcsc::Layout<C>::members;
     plan.blocks = lcsc::divide_up(lcsc::divide_up(shards.each, C::tile_m), members) * members;
-    const std::uint64_t across = lcsc::divide_up(lcsc::weight_columns<C>(largest.n), C::tile_n);
+    // Tiles of half the width are more, and need no more room than half each.
+    const std::uint64_t across = lcsc::divide_up(lcsc::weight_columns<C>(largest.n), C::tile_n) * 2;
     const std::uint64_t slots = C::reduce == lcsc::Reduce::none ? 0 : plan.blocks * across;
+    static constexpr std::uint64_t slot_bytes = lcsc::Layout<lcsc::Half<C>>::staged_bytes;
+    static_assert(slot_bytes * 2 == lcsc::Layout<C>::staged_bytes);
 
     lcsc::Workspace& w = plan.places;
     w.blocks = plan.blocks;
@@ -43,7 +47,7 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
         take(C::reduce == lcsc::Reduce::all ? std::uint64_t{world} * most_sms * lcsc::pushers * word : 0);
     for (int turn = 0; turn < 2; ++turn) {
         w.gathered[turn] = take(C::gather ? std::uint64_t{largest.m} * largest.k * 2 : 0);
-        w.partials[turn] = take(slots * (world - 1) * lcsc::Layout<C>::staged_bytes);
+        w.partials[turn] = take(slots * (world - 1) * slot_bytes);
     }
     return plan;
 }
