@@ -83,6 +83,13 @@ def _about(project: Path) -> Path | None:
     return next((file for name in (_MODEL, _KERNEL) if (file := project / name).is_file()), None)
 
 
+def is_kernel(project: Path) -> bool:
+    """Whether a project is that of a kernel, not of a model. Raises ToolchainError unless it is either."""
+    check_project(project)
+    file = _about(project)
+    return file is not None and file.name == _KERNEL
+
+
 def preset_folder(project: Path, preset: str) -> Path:
     """Where a preset builds. Raises ToolchainError for a preset that the project does not have."""
     check_project(project)

@@ -45,5 +45,51 @@ def test_weights_that_are_not_there(tiny: Path, tmp_path: Path) -> None:
 
 def test_a_case_that_is_none(tiny: Path) -> None:
     done = kgen("bench", tiny, "--case", "1x")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "'1x' is not BATCHxCONTEXT, such as 4x1024" in done.stderr
+    assert one_sentence(done, 2) == "--case: '1x' is not BATCHxCONTEXT, such as 4x1024"
+
+
+def test_a_model_has_no_ranks(tiny: Path) -> None:
+    done = kgen("bench", tiny, "--world", "2")
+    assert one_sentence(done, 2) == f"{tiny} is the project of a model, whose bench has no --world"
+
+
+@pytest.fixture(scope="module")
+def gemm_rs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("projects") / "gemm_rs"
+    assert kgen("generate", "gemm_rs", "-o", folder).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--steps", "3"), "{} is the project of a kernel, whose bench has no --steps"),
+        (("--weights", "x"), "{} is the project of a kernel, whose bench has no --weights"),
+        (("--no-torch",), "{} is the project of a kernel, whose bench has no --no-torch"),
+        (("--preset", "host"), "the bench of a kernel runs on GPUs: --preset cuda, not host"),
+        (("--world", "3"), "--world 3: the numbers of ranks of gemm_rs are 1, 2, 4, 8"),
+        (("--case", "1x64"), "--case 1x64: '1x64' is not one of M=1..32768, N=4096..4096, K=8192..8192"),
+    ],
+)
+def test_what_the_bench_of_a_kernel_does_not_take(
+    gemm_rs: Path, options: tuple[str, ...], sentence: str
+) -> None:
+    assert one_sentence(kgen("bench", gemm_rs, *options), 2) == sentence.format(gemm_rs)
+    assert not (gemm_rs / "build").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("raise ImportError('it is broken')", "the bench needs PyTorch in "),
+        ("class cuda:\n    device_count = lambda: 1", "a GPU for each of 2 ranks, and PyTorch finds 1"),
+    ],
+)
+def test_a_machine_on_which_kernels_cannot_be_timed(
+    gemm_rs: Path, tmp_path: Path, source: str, sentence: str
+) -> None:
+    """With a PyTorch of a few words."""
+    (tmp_path / "torch.py").write_text(source + "\n")
+    done = kgen("bench", gemm_rs, "--json", PYTHONPATH=str(tmp_path))
+    assert sentence in one_sentence(done, 2)
+    assert not (gemm_rs / "build").exists()

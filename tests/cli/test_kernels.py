@@ -52,9 +52,9 @@ def test_generate_and_generate_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["check", "generate", "explain"])
 def test_what_the_runtime_does_not_have_is_said_at_the_operator(command: str, tmp_path: Path) -> None:
-    done = kgen(command, "gemm_ar", cwd=tmp_path)
+    done = kgen(command, "all_reduce", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "gemm_ar.yaml:16:10: error: all_reduce after matmul is not there yet; " in done.stderr
+    assert "all_reduce.yaml:14:10: error: all_reduce alone is not there yet; " in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

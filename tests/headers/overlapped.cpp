@@ -14,15 +14,19 @@ namespace {
 using pk::engine::Dim;
 using pk::lcsc::Reduce;
 
-template <bool Gather, class PartialType>
+enum class Kind { gather, scatter, all };
+
+template <Kind What, class PartialType>
 struct Program {
     struct Config {
         using Type = pk::lcsc::Bf16;
         using Partial = PartialType;
         static constexpr std::uint32_t tile_m = 128, tile_n = 256, tile_k = 64, stages = 4, group = 2,
                                        pace = 0;
-        static constexpr bool gather = Gather, bias = false, residual = false, silu_mul = false;
-        static constexpr auto reduce = Gather ? Reduce::none : Reduce::scatter;
+        static constexpr bool gather = What == Kind::gather, bias = false, residual = false, silu_mul = false;
+        static constexpr auto reduce = What == Kind::gather    ? Reduce::none
+                                       : What == Kind::scatter ? Reduce::scatter
+                                                               : Reduce::all;
     };
     static constexpr std::uint64_t digest = 1;
     static constexpr std::uint32_t abi = 1, least_world = 1, most_world = 8;
@@ -77,15 +81,15 @@ struct Run {
 };
 
 // An element of the output.
-template <bool Gather>
+template <Kind What>
 int expected(std::uint32_t run, int world, int rank, const Size& size, std::uint32_t row,
              std::uint32_t column) {
     const std::uint32_t owner = row / pk::lcsc::deal_rows(size.m, static_cast<std::uint32_t>(world)).each;
     int sum = 0;
     for (int source = 0; source < world; ++source) {
         const auto from = static_cast<std::uint32_t>(source);
-        if (Gather && from != owner) continue;
-        const std::uint32_t weight = Gather ? static_cast<std::uint32_t>(rank) : from;
+        if (What == Kind::gather && from != owner) continue;
+        const std::uint32_t weight = What == Kind::gather ? static_cast<std::uint32_t>(rank) : from;
         for (std::uint32_t k = 0; k < size.k; ++k) {
             sum += value(run, from, 0, row, k) * value(run, weight, 1, column, k);
         }
@@ -93,21 +97,23 @@ int expected(std::uint32_t run, int world, int rank, const Size& size, std::uint
     return sum;
 }
 
-template <bool Gather>
+template <Kind What>
 Run make_run(std::uint32_t number, int world, int rank, const Size& size) {
     const pk::lcsc::Shards shards = pk::lcsc::deal_rows(size.m, static_cast<std::uint32_t>(world));
     const auto r = static_cast<std::uint32_t>(rank);
     const std::uint32_t first = shards.begin(r), own = shards.count(r);
-    Run run{size, Gather ? 0 : first, Gather ? size.m : own, {}, {}, {}};
-    run.a = Gather ? matrix(number, r, 0, first, own, size.k) : matrix(number, r, 0, 0, size.m, size.k);
+    const bool part = What == Kind::scatter;
+    Run run{size, part ? first : 0, part ? own : size.m, {}, {}, {}};
+    run.a = What == Kind::gather ? matrix(number, r, 0, first, own, size.k)
+                                 : matrix(number, r, 0, 0, size.m, size.k);
     run.b = matrix(number, r, 1, 0, size.n, size.k);
     run.out.assign(std::size_t{run.rows} * size.n + 8, 0x7fff);
     return run;
 }
 
-template <bool Gather, class Partial>
+template <Kind What, class Partial>
 void check_rank(const std::string& name, int world, int rank) {
-    using Kernel = Handle<Program<Gather, Partial>>;
+    using Kernel = Handle<Program<What, Partial>>;
     Options options{};
     options.struct_bytes = sizeof options;
     options.rank = rank;
@@ -122,7 +128,7 @@ void check_rank(const std::string& name, int world, int rank) {
     const Size sizes[] = {{1, 8, 8}, {1, 264, 16}, {290, 8, 16}, {256, 8, 264}};
     std::vector<Run> runs;
     for (std::uint32_t turn = 0; turn < 16; ++turn) {
-        runs.push_back(make_run<Gather>(turn, world, rank, sizes[turn / 2 % 4]));
+        runs.push_back(make_run<What>(turn, world, rank, sizes[turn / 2 % 4]));
     }
     for (Run& run : runs) {
         pk::engine::Call call;
@@ -141,7 +147,7 @@ void check_rank(const std::string& name, int world, int rank) {
             for (std::uint32_t c = 0; c < run.size.n; ++c) {
                 const float got =
                     pk::tile::to_float(pk::tile::bf16{run.out[std::size_t{r} * run.size.n + c]});
-                const int want = expected<Gather>(turn, world, rank, run.size, run.first + r, c);
+                const int want = expected<What>(turn, world, rank, run.size, run.first + r, c);
                 testing::require(got == static_cast<float>(want),
                                  "run " + std::to_string(turn) + " row " + std::to_string(r) + " column " +
                                      std::to_string(c) + ": " + std::to_string(got) + ", expected " +
@@ -151,11 +157,11 @@ void check_rank(const std::string& name, int world, int rank) {
     }
 }
 
-template <bool Gather, class Partial>
+template <Kind What, class Partial>
 bool check(const char* what, int world) {
     const std::string name = std::string("overlapped-") + what + "-" + std::to_string(::getpid());
     const testing::Errors errors =
-        testing::as_threads(world, [&](int rank) { check_rank<Gather, Partial>(name, world, rank); });
+        testing::as_threads(world, [&](int rank) { check_rank<What, Partial>(name, world, rank); });
     const std::string error = testing::first_error(errors);
     std::printf("%s %s, %d ranks %s\n", error.empty() ? "PASS" : "FAIL", what, world, error.c_str());
     return error.empty();
@@ -166,9 +172,10 @@ bool check(const char* what, int world) {
 int main() {
     bool all = true;
     for (const int world : {1, 2, 3}) {
-        all = check<true, float>("gather", world) && all;
-        all = check<false, float>("scatter", world) && all;
-        all = check<false, std::uint16_t>("rounded-scatter", world) && all;
+        all = check<Kind::gather, float>("gather", world) && all;
+        all = check<Kind::scatter, float>("scatter", world) && all;
+        all = check<Kind::scatter, std::uint16_t>("rounded-scatter", world) && all;
+        all = check<Kind::all, float>("all-reduce", world) && all;
     }
     return all ? 0 : 1;
 }

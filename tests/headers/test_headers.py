@@ -70,3 +70,24 @@ def test_compiles_for(arch: str, timeline: int, tmp_path: Path) -> None:
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_collectives_compile(tmp_path: Path) -> None:
+    command = [
+        "nvcc",
+        "-std=c++20",
+        "-DPK_CUDA=1",
+        "-gencode=arch=compute_90a,code=sm_90a",
+        f"-I{INCLUDE}",
+        "-c",
+    ]
+    command += ["-Xcompiler", "-Wall,-Wextra,-Werror", "-Werror", "all-warnings"]
+    done = subprocess.run(
+        [*command, str(HERE / "collectives.cu"), "-o", str(tmp_path / "collectives.o")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr

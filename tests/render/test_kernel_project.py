@@ -71,6 +71,7 @@ def test_the_plan_is_in_kernel_json() -> None:
 def test_sources_are_formatted(text: str, tmp_path: Path) -> None:
     """Those that come from templates; the others are checked where they lie."""
     tree = render_project(compile_kernel(kernel(text)))
-    made = {path: t for path, t in tree.items() if path.startswith(("src/", "include/small/", ".clang"))}
-    assert len(made) > 3
+    folders = ("src/", "include/small/", "examples/", ".clang")
+    made = {path: t for path, t in tree.items() if path.startswith(folders)}
+    assert len(made) > 5
     assert unformatted(made, tmp_path) == ""

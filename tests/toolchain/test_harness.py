@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kgen.toolchain.bench import run_bench
+from kgen.toolchain.bench import can_bench_kernel, run_bench
 from kgen.toolchain.build import build_project
 from kgen.toolchain.find import ToolchainError
 from kgen.toolchain.harness import run_harness
@@ -15,6 +15,15 @@ def test_answer():
 
 def test_other():
     assert {other}
+"""
+
+BENCH = """\
+import json, os, sys
+if sys.argv[-1] == "--check":
+    sys.exit(0 if "--world" in sys.argv else 2)
+assert os.path.isfile(os.environ["SMALL_LIBRARY"])
+open(sys.argv[-1], "w").write(json.dumps({"asked": sys.argv[1:-2]}))
+sys.exit(1)
 """
 
 
@@ -45,8 +54,12 @@ def test_of_a_kernel(project: Path) -> None:
     (project / "model.json").rename(project / "kernel.json")
     build_project(project, "host", jobs=1)
     assert run_harness(project, "host")
-    with pytest.raises(ToolchainError, match="is the project of a kernel, and this is for models"):
-        run_bench(project, "host")
+    (project / "bench").mkdir()
+    bench = project / "bench" / "overlap.py"
+    bench.write_text(BENCH)
+    assert run_bench(project, "host", ["--world", "2"], table=False) == (1, {"asked": ["--world", "2"]})
+    assert can_bench_kernel(project, ["--world", "2"])
+    assert not can_bench_kernel(project)
 
 
 def test_without_a_library(project: Path) -> None:

@@ -15,7 +15,7 @@ from kgen.plan.kernel.instance import Instance, Kind, Task
 from kgen.tgraph.tgraph import TGraph
 
 Flags = Callable[[Task, Instance], Iterator[Flag]]
-_OF_RANKS = (Family.DONE, Family.BEGUN, Family.ENDS)
+_OF_RANKS = (Family.DONE, Family.ENDS)
 STAGED = 4  # tiles of a block that wait to be pushed: Layout::staging_slots
 _SHOWN = 8
 

@@ -18,7 +18,6 @@ class Family(StrEnum):
     GATHERED = "gathered"  # [rank][block of rows]: set by the pushers of the rank, awaited by loaders
     PARTIAL = "partial"  # [slot][rank]: set by the pushers of the rank, awaited by the tile's consumers
     DONE = "done"  # [rank]: set when all of the rank's tasks are done, awaited before pushes
-    BEGUN = "begun"  # [rank]: set when the rank begins the call, awaited before sums are pushed
     ENDS = "ends"  # [rank][pusher]: set when sums have been pushed, awaited before the call ends
 
 
@@ -38,10 +37,12 @@ def sets(task: Task, instance: Instance) -> Iterator[Flag]:
         yield Flag(Family.GATHERED, task.call, task.peer, task.rank, task.block)
     if task.kind is Kind.PUSH_TILE:
         yield Flag(Family.PARTIAL, task.call, task.peer, task.rank, task.slot)
+    if task.kind is Kind.USE:  # what the caller does with the output comes before all of the next call
+        for push in instance.tasks:
+            if (push.kind, push.call, push.rank) == (Kind.PUSH_TILE, task.call + 1, task.rank):
+                yield Flag(Family.PARTIAL, push.call, push.peer, push.rank, push.slot)
+        return
     for rank in range(instance.shape.world):
-        if task.kind is Kind.USE:
-            yield Flag(Family.BEGUN, task.call + 1, rank, task.rank)
-            continue
         yield Flag(Family.DONE, task.call, rank, task.rank)
         if task.kind is Kind.PUSH_SUM:
             yield Flag(Family.ENDS, task.call, rank, task.rank)
@@ -55,9 +56,7 @@ def waits(task: Task, instance: Instance) -> Iterator[Flag]:
     if task.kind is Kind.MULTIPLY and instance.gather and task.owner != task.rank:
         yield Flag(Family.GATHERED, task.call, task.rank, task.owner, task.block)
     for rank in (r for r in ranks if r != task.rank):
-        if task.kind is Kind.REDUCE:
+        if task.kind in (Kind.REDUCE, Kind.PUSH_SUM):  # a sum is pushed after it has been reduced
             yield Flag(Family.PARTIAL, task.call, task.rank, rank, task.slot)
-        if task.kind is Kind.PUSH_SUM and task.call > 1:
-            yield Flag(Family.BEGUN, task.call, task.rank, rank)
         if task.kind is Kind.USE:
             yield Flag(Family.ENDS, task.call, task.rank, rank)

@@ -31,12 +31,17 @@ FORMS = {
     ("matmul",): Form(False, Reduce.NONE),
     ("all_gather", "matmul"): Form(True, Reduce.NONE),
     ("matmul", "reduce_scatter"): Form(False, Reduce.SCATTER),
+    ("matmul", "all_reduce"): Form(False, Reduce.ALL),
 }
 TILE = Tile(128, 256, 64)
 STAGES = range(2, 5)
 MEMBERS = 2  # blocks of a cluster
 GROUP = 8  # rows of pairs of tiles that are walked column by column
-PACE = {Reduce.NONE: 0, Reduce.SCATTER: 8000, Reduce.ALL: 8000}  # cycles between batches of a pusher, of 132 SMs
+PACE = {
+    Reduce.NONE: 0,
+    Reduce.SCATTER: 8000,
+    Reduce.ALL: 8000,
+}  # cycles between batches of a pusher, of 132 SMs
 MAX_WORLD = 16  # pk::lcsc::max_ranks
 PUSHERS = 3  # communicator warps of a block
 SCHEDULES = (Schedule.INTRA_SM,)  # warps of the SMs that compute also push

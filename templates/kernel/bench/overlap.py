@@ -11,11 +11,13 @@ Exit code 0: correct; 1: a wrong result; 2: it could not be run.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +30,98 @@ ENVIRONMENT = {
     "NVSHMEM_DISABLE_NVLS": "1",
     "OMP_NUM_THREADS": "1",
 }
-SECONDS = 300
+SECONDS = 300  # of a case
+SECONDS_TO_END = 30  # of ranks that are told to
+ROW_ELEMENTS = 8  # rows of matrices are multiples of 16 bytes
+COLUMNS = (
+    f"{'':30} {'this':>9} {'p99':>9} {'TF/s':>6} {'product':>9} {'':6} {'+ NCCL':>9} {'':6}"
+    f" {'async TP':>9} {'':6} {'bound':>6} {'error':>9} {'torch':>9}"
+)
 
 
-def sizes_of(kernel: dict[str, Any], case: str) -> dict[str, int]:
-    """The size of every dim: fixed, as the case says ("M=4096,K=512"), or the largest."""
-    sizes = {dim["name"]: dim["hi"] for dim in kernel["dims"]}
+class CannotRun(Exception):
+    """The message says what is missing or wrong, in one sentence."""
+
+
+def sizes_of(kernel: dict[str, Any], case: str, world: int) -> dict[str, int]:
+    """The size of every dim: fixed, as the case says ("M=4096,K=512"), or the largest. Raises CannotRun."""
+    dims = {dim["name"]: dim for dim in kernel["dims"]}
+    units = dict.fromkeys(dims, 1)
+    for part in (kernel["n"], kernel["k"]):
+        unit = ROW_ELEMENTS * (world if part["split"] else 1)
+        units[part["dim"]] = max(units[part["dim"]], unit)
+    sizes = {name: dim["hi"] // units[name] * units[name] for name, dim in dims.items()}
     for item in filter(None, case.split(",")):
         name, _, value = item.partition("=")
-        dim = next((dim for dim in kernel["dims"] if dim["name"] == name), None)
-        if dim is None or not value.isdigit() or not dim["lo"] <= int(value) <= dim["hi"]:
+        known = name in dims and value.isdecimal()
+        if not known or not dims[name]["lo"] <= int(value) <= dims[name]["hi"]:
             ranges = ", ".join(f"{dim['name']}={dim['lo']}..{dim['hi']}" for dim in kernel["dims"])
-            raise SystemExit(f"--case {case}: '{item}' is not one of {ranges}")
+            raise CannotRun(f"--case {case}: '{item}' is not one of {ranges}")
+        if int(value) % units[name] != 0:
+            ranks = f" with {world} ranks" if world > 1 else ""
+            raise CannotRun(f"--case {case}: {name} must be a multiple of {units[name]}{ranks}")
         sizes[name] = int(value)
     return sizes
+
+
+def check_world(kernel: dict[str, Any], world: int) -> None:
+    """Raises CannotRun for a number of ranks that the kernel does not take."""
+    if world not in kernel["worlds"]:
+        taken = ", ".join(map(str, kernel["worlds"]))
+        raise CannotRun(f"--world {world}: the numbers of ranks of {kernel['name']} are {taken}")
+
+
+def check_machine(world: int) -> None:
+    """Raises CannotRun where PyTorch or GPUs are missing."""
+    try:
+        import torch
+    except ImportError as error:
+        raise CannotRun(f"the bench needs PyTorch in {sys.executable}: {error}") from error
+    found = torch.cuda.device_count()
+    if found < world:
+        raise CannotRun(f"the bench needs a GPU for each of {world} ranks, and PyTorch finds {found}")
+
+
+def check_library(name: str) -> None:
+    """Raises CannotRun where the library was not built."""
+    sys.path.insert(0, str(PROJECT / "python"))
+    try:
+        library = importlib.import_module(name).find_library()
+    except FileNotFoundError as error:
+        raise CannotRun(str(error)) from error
+    if not library.is_file():
+        raise CannotRun(f"the library {library} is not there")
+
+
+def run_ranks(world: int, task: dict[str, Any]) -> dict[str, Any]:
+    """What rank.py reports of the cases. Raises CannotRun."""
+    limit = SECONDS * len(task["cases"])
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command += [f"--nproc_per_node={world}", str(BENCH / "rank.py")]
+        command.append(json.dumps(task | {"report": str(report)}))
+        code = run_for(command, limit)
+        if code is None:
+            raise CannotRun(f"the ranks took more than {limit} s")
+        if code != 0 or not report.is_file():
+            raise CannotRun(f"the ranks failed with exit code {code}; what they said is above")
+        found: dict[str, Any] = json.loads(report.read_text())
+        return found
+
+
+def run_for(command: Sequence[str], seconds: float) -> int | None:
+    """The exit code of a command; None of one that took longer and was ended, with the ranks it started."""
+    with subprocess.Popen(command, env=os.environ | ENVIRONMENT) as process:
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # torchrun then ends its ranks; killed it would leave them behind
+        try:
+            process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return None
 
 
 def line(row: dict[str, Any]) -> str:
@@ -57,40 +137,54 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
-def main() -> int:
-    kernel = json.loads((PROJECT / "kernel.json").read_text())
+def at_least_1(text: str) -> int:
+    """The type of an argument that is a whole number, 1 or more."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is less than 1")
+    return value
+
+
+def parse_arguments(kernel: dict[str, Any]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--world", type=int, default=max(2, kernel["world"]["lo"]), help="ranks, a GPU each")
+    # The fewest that are several, where the kernel takes several.
+    world = next((world for world in kernel["worlds"] if world > 1), kernel["worlds"][0])
+    default = " [default: %(default)s]"
+    parser.add_argument("--world", type=int, default=world, help="ranks, a GPU each" + default)
     parser.add_argument(
         "--case", action="append", default=[], help="sizes such as M=4096; may be given again"
     )
-    parser.add_argument("--replays", type=int, default=30)
+    parser.add_argument("--replays", type=at_least_1, default=30, help="of a CUDA graph" + default)
     parser.add_argument("--json", type=Path, help="write all figures to this file")
-    arguments = parser.parse_args()
-    cases = [sizes_of(kernel, case) for case in arguments.case or [""]]
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
-        task = {"cases": cases, "replays": arguments.replays, "report": str(report)}
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        command += [f"--nproc_per_node={arguments.world}", str(BENCH / "rank.py"), json.dumps(task)]
-        try:
-            done = subprocess.run(command, env=os.environ | ENVIRONMENT, timeout=SECONDS, check=False)
-        except subprocess.TimeoutExpired:
-            print(f"the ranks took more than {SECONDS} s", file=sys.stderr)
-            return 2
-        if done.returncode != 0 or not report.is_file():
-            return 2
-        text = report.read_text()
-    if arguments.json:
-        arguments.json.write_text(text)
-    found = json.loads(text)
+    parser.add_argument("--check", action="store_true", help="say whether it could be run, and run nothing")
+    return parser.parse_args()
+
+
+def main() -> int:
+    kernel = json.loads((PROJECT / "kernel.json").read_text())
+    arguments = parse_arguments(kernel)
+    try:
+        check_world(kernel, arguments.world)
+        cases = [sizes_of(kernel, case, arguments.world) for case in arguments.case or [""]]
+        check_machine(arguments.world)
+        if arguments.check:
+            return 0
+        check_library(kernel["name"])
+        if arguments.json:
+            arguments.json.write_text("")  # where it cannot be written, that is said before minutes are spent
+        found = run_ranks(arguments.world, {"cases": cases, "replays": arguments.replays})
+        if arguments.json:
+            arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+    except CannotRun as reason:
+        print(reason, file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}" if error.filename else error, file=sys.stderr)
+        return 2
     print(f"{kernel['name']} on {found['world']} x {found['gpu']}; us, and times as long as this kernel")
-    print(
-        f"{'':30} {'this':>9} {'p99':>9} {'TF/s':>6} {'product':>9} {'':6} {'+ NCCL':>9} {'':6} {'async TP':>9} {'':6}"
-        f" {'bound':>6} {'error':>9} {'torch':>9}"
-    )
+    print(COLUMNS)
     for row in found["cases"]:
         print(line(row))
     for what, why in found["missing"].items():

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed._symmetric_memory as symmetric_memory
 
 Product = Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
 
@@ -83,8 +82,10 @@ class Work:
     def async_tp(self) -> Callable[[], object]:
         """Torch's own overlapped operation. Raises where it has none."""
         group, weight = dist.group.WORLD.group_name, self.tensors["weight"].t()
-        if "up" in self.tensors or self.m % self.world:
+        if {"up", "bias", "residual"} & self.tensors.keys() or self.m % self.world:
             raise NotImplementedError("torch has no such operation")
+        import torch.distributed._symmetric_memory as symmetric_memory  # its operations come with it
+
         if self.kernel["gather"]:
             shared = symmetric_memory.empty(tuple(self.shard.shape), dtype=self.shard.dtype, device="cuda")
             symmetric_memory.rendezvous(shared, group)

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,7 @@ from project import OUTPUT
 
 _numbers = itertools.count()
 _PATIENCE_S = 120
+_meeting = threading.local()  # .place: of the ranks that are threads together
 
 
 def new_rendezvous() -> str:
@@ -31,12 +33,15 @@ def as_threads(world: int, body: Callable[[int], Any]) -> list[Any]:
     """What `body(rank)` returned on every rank; raises the first error."""
     results: list[Any] = [None] * world
     errors: list[tuple[int, BaseException]] = []
+    place = threading.Barrier(world)
 
     def run(rank: int) -> None:
+        _meeting.place = place
         try:
             results[rank] = body(rank)
         except BaseException as error:
             errors.append((rank, error))
+            place.abort()
 
     threads = [threading.Thread(target=run, args=(rank,), name=f"rank {rank}") for rank in range(world)]
     for thread in threads:
@@ -48,6 +53,18 @@ def as_threads(world: int, body: Callable[[int], Any]) -> list[Any]:
     if errors:
         raise errors[0][1]
     return results
+
+
+def meet() -> None:
+    """Returns when all ranks that are threads together call, or one has failed.
+
+    On a GPU that ranks share, allocating and freeing memory may wait for the kernels that run, and these for
+    a rank that has not begun: so all allocate before the first runs, and all have run before the first frees.
+    """
+    place = getattr(_meeting, "place", None)
+    if place is not None:
+        with suppress(threading.BrokenBarrierError):
+            place.wait(_PATIENCE_S)
 
 
 def as_processes(
@@ -83,7 +100,10 @@ def as_processes(
 
 
 class Rank:
-    """A kernel and the matrices of a problem, of one rank."""
+    """A kernel and the matrices of a problem, of one rank.
+
+    Made by all ranks that are threads, and done when all have theirs (`meet`).
+    """
 
     def __init__(self, kernel: Any, memory: Memory, problem: Problem, *, gap: int = 0) -> None:
         rank = kernel.info.rank
@@ -94,6 +114,7 @@ class Rank:
             self.arrays[name] = memory.array(values.shape, gap)
             self.arrays[name].set(values)
         self.output = self.arrays[OUTPUT] = memory.array(problem.output_shape(rank), gap)
+        meet()
 
     def run(self, **more: Any) -> None:
         """Enqueue a run, on the rank's stream if no other is given."""
@@ -104,5 +125,13 @@ class Rank:
 def open_kernel(
     binding: ModuleType, library: Any, rank: int, world: int, rendezvous: str | None, **options: Any
 ) -> Any:
-    """A kernel with options that suit tests."""
-    return binding.Kernel(rank, world, rendezvous, library=library, **({"timeout_ms": 20000} | options))
+    """A kernel with options that suit tests, closed when all ranks close theirs."""
+    kernel = binding.Kernel(rank, world, rendezvous, library=library, **({"timeout_ms": 20000} | options))
+    close = kernel.close
+
+    def close_together() -> None:
+        meet()
+        close()
+
+    kernel.close = close_together
+    return kernel

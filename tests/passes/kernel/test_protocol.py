@@ -52,7 +52,7 @@ def test_the_flags_are_what_the_regions_ask_for(name: str, shape: Shape) -> None
     wanted = {
         "gemm": set(),
         "rs": {Family.PARTIAL, Family.DONE},
-        "ar": {Family.PARTIAL, Family.DONE, Family.BEGUN, Family.ENDS},
+        "ar": {Family.PARTIAL, Family.DONE, Family.ENDS},
     }
     assert set(counts) == (wanted.get(name, {Family.GATHERED, Family.DONE}) if shape.world > 1 else set())
     assert all(counts.values())
@@ -97,7 +97,7 @@ def test_events_of_partials_are_the_flags_of_a_tile() -> None:
 FAMILIES = {
     "ag": (AG, {Family.GATHERED, Family.DONE}),
     "rs": (RS, {Family.PARTIAL, Family.DONE}),
-    "ar": (AR, {Family.PARTIAL, Family.DONE, Family.BEGUN, Family.ENDS}),
+    "ar": (AR, {Family.PARTIAL, Family.DONE, Family.ENDS}),
 }
 
 

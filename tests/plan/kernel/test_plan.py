@@ -79,7 +79,7 @@ REFUSED = {
     "all_gather": ("all_gather", "", "all_gather alone is not there yet"),
     "reduce_scatter": ("reduce_scatter", "", "reduce_scatter alone is not there yet"),
     "all_to_all": ("all_to_all", "", "all_to_all alone is not there yet"),
-    "gemm_ar": ("all_reduce", "", "all_reduce after matmul is not there yet"),
+    "all_reduce": ("all_reduce", "", "all_reduce alone is not there yet"),
 }
 
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pk/bootstrap/cuda/scope.hpp"
+#include "pk/engine/outputs.hpp"
 #include "pk/engine/tensor_maps.hpp"
 #include "pk/engine/weights.hpp"
 #include "pk/lcsc/kernel.hpp"
@@ -129,7 +130,7 @@ public:
 
     // One kernel object has one workspace, so a run on another stream waits for the one before. A run that is
     // captured becomes one node of the graph: whoever replays it says what it comes after.
-    void run(const lcsc::Arguments& a, const Weights& weights, void* stream) {
+    void run(const lcsc::Arguments& a, const Weights& weights, const CopyOut& copy, void* stream) {
         const auto s = static_cast<cudaStream_t>(stream);
         const cuda::OnDevice scope(device_);
         cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -140,6 +141,11 @@ public:
             launch<lcsc::Half<C>>(a, weights, s);
         } else {
             launch<C>(a, weights, s);
+        }
+        if (copy.rows != 0) {
+            cuda::check(cudaMemcpy2DAsync(copy.to, copy.to_stride, copy.from, copy.from_stride,
+                                          copy.row_bytes, copy.rows, cudaMemcpyDeviceToDevice, s),
+                        "copy the output");
         }
         if (!captured) cuda::check(cudaEventRecord(done_, s), "record the end of the run");
     }

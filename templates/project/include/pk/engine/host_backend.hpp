@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <stop_token>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "pk/engine/outputs.hpp"
 #include "pk/engine/versioned.hpp"
 #include "pk/engine/weights.hpp"
 #include "pk/engine/workspace.hpp"
@@ -48,30 +50,24 @@ public:
             fail(Status::invalid_argument, "options.sms is ", sms_, ", expected 0 (a part of the cores) to ",
                  most_sms);
         }
-        try {
-            for (std::uint32_t sm = 0; sm < sms_; ++sm) {
-                threads_.emplace_back([this, sm](std::stop_token stop) { work(stop, sm); });
-            }
-        } catch (const std::system_error& error) {
-            fail(Status::out_of_memory, "cannot start ", sms_, " threads (options.sms): ", error.what());
-        }
     }
 
-    // Threads need not be as many on all ranks.
-    void limit(std::uint32_t) {}
+    // Ranks agree on how many: whose tiles a thread pushes, its like at the other ranks waits for.
+    void limit(std::uint32_t sms) { sms_ = sms_ < sms ? sms_ : sms; }
 
     void fill(lcsc::Arguments& a) {
         a.state = &state_;
         a.gathered_counts = counts_.data();
         a.report = &report_;
+        start_threads();
     }
 
-    void run(const lcsc::Arguments& a, const Weights& weights, void* stream) {
+    void run(const lcsc::Arguments& a, const Weights& weights, const CopyOut& copy, void* stream) {
         if (stream != nullptr)
             fail(Status::invalid_argument, "stream is not NULL, but this library runs on the host");
         {
             const std::lock_guard lock(mutex_);
-            runs_.push_back({a, {weights.weight, weights.up, weights.stride, weights.up_stride}});
+            runs_.push_back({a, {weights.weight, weights.up, weights.stride, weights.up_stride}, copy});
             ++enqueued_;
         }
         changed_.notify_all();
@@ -95,7 +91,18 @@ private:
     struct Run {
         lcsc::Arguments arguments;
         lcsc::HostWeights weights;
+        CopyOut copy;
     };
+
+    void start_threads() {
+        try {
+            for (std::uint32_t sm = 0; sm < sms_; ++sm) {
+                threads_.emplace_back([this, sm](std::stop_token stop) { work(stop, sm); });
+            }
+        } catch (const std::system_error& error) {
+            fail(Status::out_of_memory, "cannot start ", sms_, " threads (options.sms): ", error.what());
+        }
+    }
 
     static std::uint32_t allowed_cores() {
         cpu_set_t set;
@@ -124,6 +131,11 @@ private:
     // By the last thread of a run.
     void end() {
         left_ = 0;
+        const CopyOut& copy = runs_.front().copy;
+        for (std::uint64_t row = 0; row < copy.rows; ++row) {
+            std::memcpy(static_cast<char*>(copy.to) + row * copy.to_stride,
+                        static_cast<const char*>(copy.from) + row * copy.from_stride, copy.row_bytes);
+        }
         runs_.pop_front();
         ++ended_;
         if (!failed_ && report_.state != 0) {

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "pk/bootstrap/bootstrap.hpp"
+#include "pk/engine/outputs.hpp"
 #include "pk/engine/report.hpp"
 #include "pk/engine/workspace.hpp"
 #if PK_CUDA
@@ -72,7 +73,8 @@ public:
         rank_ = static_cast<std::uint32_t>(meeting.rank);
         world_ = static_cast<std::uint32_t>(meeting.world);
         check_world();
-        const auto exchange = bootstrap::connect(meeting);
+        exchange_ = bootstrap::connect(meeting);
+        bootstrap::Exchange* const exchange = exchange_.get();
         agree(*exchange);
         const WorkspacePlan plan = plan_workspace<C>(world_, largest_sizes<Program>(world_));
         bootstrap::together(
@@ -106,10 +108,22 @@ public:
         a.shard = call.rows.data;
         a.shard_stride = strides.rows;
         a.out_stride = strides.output;
-        a.outs[a.rank] = const_cast<void*>(call.output.data);
+        CopyOut copy;
+        if constexpr (C::reduce == lcsc::Reduce::all) {
+            copy = place_outputs(a, const_cast<void*>(call.output.data));
+        } else {
+            a.outs[a.rank] = const_cast<void*>(call.output.data);
+        }
         a.bias = call.bias.data;
         a.residual = call.residual.data;
-        device_->run(a, {call.weight.data, strides.weight, call.up.data, strides.up}, stream);
+        device_->run(a, {call.weight.data, strides.weight, call.up.data, strides.up}, copy, stream);
+    }
+
+    // Collective, before a run whose output is in this memory: peers then write to it themselves.
+    void share(void* memory, std::uint64_t bytes) {
+        check_process();
+        const std::lock_guard lock(mutex_);
+        shared_.add(*exchange_, memory, bytes, device_->number());
     }
 
     // Returns when all runs that were enqueued so far have ended. Throws what went wrong in any, as often as
@@ -142,6 +156,15 @@ protected:
     ~Kernel() = default;
 
 private:
+    // Where all ranks write to: the output, where it was shown, else the workspace, from where it is copied.
+    CopyOut place_outputs(lcsc::Arguments& a, void* output) const {
+        const std::uint64_t stride = std::uint64_t{a.out_stride} * 2, row_bytes = std::uint64_t{a.n} * 2;
+        if (shared_.find(output, (a.m - 1) * stride + row_bytes, a.world, a.outs)) return {};
+        for (std::uint32_t r = 0; r < a.world; ++r) a.outs[r] = a.peers[r] + a.workspace.sums;
+        a.out_stride = a.n;
+        return {output, a.outs[a.rank], stride, row_bytes, row_bytes, a.m};
+    }
+
     // Every rank must mean the same by what it reads and writes.
     void agree(bootstrap::Exchange& exchange) const {
         struct Card {
@@ -200,7 +223,9 @@ private:
 
     const pid_t process_ = ::getpid();
     std::uint32_t rank_ = 0, world_ = 1;
+    std::unique_ptr<bootstrap::Exchange> exchange_;
     bootstrap::PeerMemory peers_;
+    SharedMemory shared_;
     std::unique_ptr<Device> device_;  // goes first: nothing runs then
     lcsc::Arguments common_ = {};
     std::mutex mutex_;  // of run and wait

@@ -25,9 +25,6 @@ inline std::string waited_for(const lcsc::Report& report) {
         case Wait::partial:
             say("rank ", report.source, " to add to tile ", report.index);
             break;
-        case Wait::rest:
-            say("another block to add to tile ", report.index);
-            break;
         case Wait::peer_end:
             say("rank ", report.source, " to send its last sums (", report.index, ")");
             break;

@@ -40,7 +40,6 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
     lcsc::Workspace& w = plan.places;
     w.blocks = plan.blocks;
     w.done = take(word * world);
-    w.begun = take(word * world);
     w.gathered_flags = take(C::gather ? word * world * plan.blocks : 0);
     w.partial_flags = take(slots * world * lcsc::pushers * word);
     w.ends =
@@ -49,6 +48,7 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
         w.gathered[turn] = take(C::gather ? std::uint64_t{largest.m} * largest.k * 2 : 0);
         w.partials[turn] = take(slots * (world - 1) * slot_bytes);
     }
+    w.sums = take(C::reduce == lcsc::Reduce::all ? std::uint64_t{largest.m} * largest.n * 2 : 0);
     return plan;
 }
 

@@ -20,7 +20,6 @@ enum class Wait : std::uint32_t {
     peer_begun,   // that a peer has begun this call, which frees its output
     gathered,     // rows of a peer
     partial,      // a peer's summand of a tile
-    rest,         // another block's part of a tile's sum
     peer_end,     // that a peer's block has pushed all its sums
     page_full,    // shared memory: an operand's page
     page_empty,   // and that it has been read
@@ -38,13 +37,14 @@ struct State {
 // Places in the workspace, which has the same layout on every rank; bytes. What is there twice is used in
 // turns, by the parity of the epoch.
 struct Workspace {
-    std::uint64_t done, begun;      // u32 [rank]: epochs
-    std::uint64_t gathered_flags;   // u32 [rank][block of rows]
-    std::uint64_t partial_flags;    // u32 [slot][rank][pusher]
-    std::uint64_t ends;             // u32 [rank][block of threads][pusher]
-    std::uint64_t gathered[2];      // [rows][k]
-    std::uint64_t partials[2];      // [slot][rank other than this one][bytes of a tile]
-    std::uint32_t blocks;           // of a shard, at most
+    std::uint64_t done;            // u32 [rank]: epochs
+    std::uint64_t gathered_flags;  // u32 [rank][block of rows]
+    std::uint64_t partial_flags;   // u32 [slot][rank][pusher]
+    std::uint64_t ends;            // u32 [rank][block of threads][pusher]
+    std::uint64_t gathered[2];     // [rows][k]
+    std::uint64_t partials[2];     // [slot][rank other than this one][bytes of a tile]
+    std::uint64_t sums;            // all-reduce: [m][n], for outputs that peers cannot write to
+    std::uint32_t blocks;          // of a shard, at most
 };
 
 // What every kernel is told of the ranks.
@@ -57,17 +57,16 @@ struct Call {
 };
 
 struct Arguments : Call {
-    std::uint32_t m, n, k;  // of the product of this rank, all shards together
-    Shards shards;          // of its rows
+    std::uint32_t m, n, k;                   // of the product of this rank, all shards together
+    Shards shards;                           // of its rows
     std::uint32_t out_stride, shard_stride;  // elements
-    void* outs[max_ranks];       // this rank's output; of an all-reduce everybody's
-    const void* shard;           // all-gather: this rank's rows
-    const void* bias;            // [n]
-    const void* residual;        // like the output, same stride
-    char* staging;               // of this rank: [block][ring][tile]
-    std::uint32_t* gathered_counts;  // of this rank: u32 [block of rows], zero between calls
-    bool by_engine;      // the copy engine brings rows to peers
-    std::uint32_t pace;  // cycles from one batch of a pusher to the next, at least
+    void* outs[max_ranks];                   // this rank's output; of an all-reduce everybody's
+    const void* shard;                       // all-gather: this rank's rows
+    const void* bias;                        // [n]
+    const void* residual;                    // like the output, same stride
+    char* staging;                           // of this rank: [block][ring][tile]
+    std::uint32_t* gathered_counts;          // of this rank: u32 [block of rows], zero between calls
+    std::uint32_t pace;                      // cycles from one batch of a pusher to the next, at least
     Workspace workspace;
 };
 

@@ -18,7 +18,8 @@ struct Block {
     unsigned char* memory;  // the ring, then the barriers
     Patience patience;
 
-    PK_DEVICE Block(const Arguments& arguments, unsigned char* shared, std::uint32_t number, std::uint32_t count)
+    PK_DEVICE Block(const Arguments& arguments, unsigned char* shared, std::uint32_t number,
+                    std::uint32_t count)
         : a(arguments),
           sm(number),
           sms(count),
@@ -57,19 +58,20 @@ struct Block {
         return reinterpret_cast<unsigned char*>(a.peers[tile.owner]) + a.workspace.partials[parity()] +
                at * L::staged_bytes;
     }
-    PK_DEVICE std::uint32_t* partial_flag(const Tile& tile, std::uint32_t source, std::uint32_t pusher) const {
+    PK_DEVICE std::uint32_t* partial_flag(const Tile& tile, std::uint32_t source,
+                                          std::uint32_t pusher) const {
         return flags(tile.owner, a.workspace.partial_flags) +
                (std::uint64_t{tile.slot} * a.world + source) * pushers + pusher;
     }
 
     // A phase of a barrier in shared memory: for one thread, and for all lanes of a warp.
     PK_DEVICE bool wait(std::uint64_t& barrier, std::uint32_t phase, Wait what, std::uint32_t index) {
-        return patience.until([&](std::uint32_t& seen) { return complete(barrier, phase, seen); }, what, index, a.rank,
-                              phase);
+        return patience.until([&](std::uint32_t& seen) { return complete(barrier, phase, seen); }, what,
+                              index, a.rank, phase);
     }
     PK_DEVICE bool wait_all(std::uint64_t& barrier, std::uint32_t phase, Wait what, std::uint32_t index) {
-        return patience.until_all([&](std::uint32_t& seen) { return complete(barrier, phase, seen); }, what, index,
-                                  a.rank, phase);
+        return patience.until_all([&](std::uint32_t& seen) { return complete(barrier, phase, seen); }, what,
+                                  index, a.rank, phase);
     }
 
 private:

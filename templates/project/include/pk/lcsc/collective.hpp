@@ -18,7 +18,7 @@ struct MoverPlaces {
 struct Moves : Call {
     const void* ins[max_ranks];  // everybody's
     void* outs[max_ranks];
-    std::uint64_t rows;             // of the whole tensor: 1 for one that is dealt piece by piece
+    std::uint64_t rows;                // of the whole tensor: 1 for one that is dealt piece by piece
     std::uint64_t pieces, row_pieces;  // of 16 bytes: of the whole tensor, and of one of its rows
     MoverPlaces places;
 };
@@ -27,7 +27,9 @@ struct Moves : Call {
 struct PieceShards {
     std::uint64_t all, each;
 
-    PK_HOST_DEVICE std::uint64_t begin(std::uint32_t rank) const { return rank * each < all ? rank * each : all; }
+    PK_HOST_DEVICE std::uint64_t begin(std::uint32_t rank) const {
+        return rank * each < all ? rank * each : all;
+    }
     PK_HOST_DEVICE std::uint64_t count(std::uint32_t rank) const {
         const std::uint64_t left = all - begin(rank);
         return left < each ? left : each;
@@ -108,8 +110,8 @@ PK_DEVICE void move_shard(const Moves& m, std::uint64_t begin, std::uint64_t at,
     }
 }
 
-// all-to-all: runs of a row that stay together, one to a warp. Peers take turns, so that none is sent to by all at
-// once.
+// all-to-all: runs of a row that stay together, one to a warp. Peers take turns, so that none is sent to by
+// all at once.
 template <Collective What>
 PK_DEVICE void move_runs(const Moves& m) {
     constexpr std::uint32_t ahead = 8;
@@ -118,7 +120,8 @@ PK_DEVICE void move_runs(const Moves& m) {
     const std::uint64_t begin = rows.begin(m.rank), wide = m.row_pieces / world;
     const std::uint64_t runs = (What == Collective::to_columns ? rows.count(m.rank) : rows.each) * world;
     const std::uint64_t warps = std::uint64_t{gridDim.x} * (mover_threads / 32);
-    for (std::uint64_t run = (std::uint64_t{blockIdx.x} * mover_threads + threadIdx.x) / 32; run < runs; run += warps) {
+    for (std::uint64_t run = (std::uint64_t{blockIdx.x} * mover_threads + threadIdx.x) / 32; run < runs;
+         run += warps) {
         const std::uint64_t row = run / world;  // of the shard of this rank, or of the peer
         const std::uint32_t peer = (m.rank + 1 + static_cast<std::uint32_t>(run % world)) % world;
         if (What == Collective::to_rows && row >= rows.count(peer)) continue;
@@ -150,10 +153,12 @@ PK_DEVICE void move(const Moves& m) {
     } else {
         constexpr std::uint32_t count = sums(What) ? 4 : 8;
         const PieceShards rows = deal_pieces(m.rows, m.world);
-        const std::uint64_t begin = rows.begin(m.rank) * m.row_pieces, all = rows.count(m.rank) * m.row_pieces;
+        const std::uint64_t begin = rows.begin(m.rank) * m.row_pieces,
+                            all = rows.count(m.rank) * m.row_pieces;
         const std::uint64_t step = std::uint64_t{gridDim.x} * mover_threads;
         std::uint64_t at = std::uint64_t{blockIdx.x} * mover_threads + threadIdx.x;
-        for (; at + (count - 1) * step < all; at += count * step) move_shard<What, Type, count>(m, begin, at, step);
+        for (; at + (count - 1) * step < all; at += count * step)
+            move_shard<What, Type, count>(m, begin, at, step);
         for (; at < all; at += step) move_shard<What, Type, 1>(m, begin, at, step);
     }
 }
@@ -196,9 +201,9 @@ struct SmallSum : Call {
     const void* in;
     void* out;
     std::uint64_t pieces;
-    std::uint32_t* epochs;      // of each block: calls completed
-    std::uint64_t flags;        // u32 [block][rank], in the workspace
-    std::uint64_t places;       // [2][block][rank][small_pieces]
+    std::uint32_t* epochs;  // of each block: calls completed
+    std::uint64_t flags;    // u32 [block][rank], in the workspace
+    std::uint64_t places;   // [2][block][rank][small_pieces]
 };
 inline constexpr std::uint32_t small_pieces = 512, small_threads = 512;  // of a block
 
@@ -208,7 +213,8 @@ __global__ void __launch_bounds__(small_threads, 1) small_all_reduce(const __gri
     const std::uint64_t at = std::uint64_t{blockIdx.x} * small_pieces + threadIdx.x;
     const std::uint64_t block = (std::uint64_t{epoch & 1} * gridDim.x + blockIdx.x) * m.world;
     const auto place = [&](std::uint32_t rank, std::uint32_t source) {
-        return reinterpret_cast<uint4*>(m.peers[rank] + m.places) + (block + source) * small_pieces + threadIdx.x;
+        return reinterpret_cast<uint4*>(m.peers[rank] + m.places) + (block + source) * small_pieces +
+               threadIdx.x;
     };
     uint4 own = {};
     if (at < m.pieces) {
@@ -231,7 +237,8 @@ __global__ void __launch_bounds__(small_threads, 1) small_all_reduce(const __gri
     if (!__syncthreads_and(there)) return;
     if (at < m.pieces) {
         detail::SumOfPieces<Type> sum;
-        for (std::uint32_t r = 0; r < m.world; ++r) sum.add(r == m.rank ? own : ptx::load_past_l1(place(m.rank, r)));
+        for (std::uint32_t r = 0; r < m.world; ++r)
+            sum.add(r == m.rank ? own : ptx::load_past_l1(place(m.rank, r)));
         ptx::store_16(static_cast<uint4*>(m.out) + at, sum.result());
     }
     if (threadIdx.x == 0) m.epochs[blockIdx.x] = epoch;

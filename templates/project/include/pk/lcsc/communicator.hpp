@@ -17,7 +17,7 @@ public:
 
     PK_DEVICE void run() {
         if (!wait_for_peers()) return;
-        if (C::gather && !block_.a.by_engine) push_rows();
+        if constexpr (C::gather) push_rows();
         if constexpr (C::reduce != Reduce::none) push_tiles();
         if constexpr (C::reduce == Reduce::all) exchange_ends();
     }
@@ -50,13 +50,17 @@ private:
             const std::uint32_t end = rows - at < L::tile_m ? rows : at + L::tile_m;
             const std::uint32_t begin = at + u % units_of_block * unit_rows;
             for (std::uint32_t row = begin; row < end && row < begin + unit_rows; ++row) {
-                const auto* from = static_cast<const unsigned char*>(a.shard) + std::uint64_t{row} * a.shard_stride * 2;
+                const auto* from =
+                    static_cast<const unsigned char*>(a.shard) + std::uint64_t{row} * a.shard_stride * 2;
                 const std::uint64_t to = a.workspace.gathered[block_.parity()] +
                                          (std::uint64_t{a.shards.begin(a.rank)} + row) * a.k * 2;
-                copy(pieces, [&](std::uint32_t at) { return from + std::uint64_t{at} * 16; },
-                     [&](std::uint32_t at, uint4 v) {
-                         to_peers([&](std::uint32_t peer) { ptx::store_16(a.peers[peer] + to + std::uint64_t{at} * 16, v); });
-                     });
+                copy(
+                    pieces, [&](std::uint32_t at) { return from + std::uint64_t{at} * 16; },
+                    [&](std::uint32_t at, uint4 v) {
+                        to_peers([&](std::uint32_t peer) {
+                            ptx::store_16(a.peers[peer] + to + std::uint64_t{at} * 16, v);
+                        });
+                    });
             }
             finish_unit(of, units_of_block);
         }
@@ -71,12 +75,13 @@ private:
         if (ptx::add_acq_rel_system(a.gathered_counts + of, 1) != units_of_block - 1) return;
         a.gathered_counts[of] = 0;
         to_peers([&](std::uint32_t peer) {
-            signal(block_.flags(peer, a.workspace.gathered_flags) + a.rank * a.workspace.blocks + of, block_.epoch);
+            signal(block_.flags(peer, a.workspace.gathered_flags) + a.rank * a.workspace.blocks + of,
+                   block_.epoch);
         });
     }
 
-    // Tiles in the order in which the consumers hand them on: of those that other ranks own, the summand in the
-    // staging to the owner; of an all-reduce the block's own, from the output to everybody's.
+    // Tiles in the order in which the consumers hand them on: of those that other ranks own, the summand in
+    // the staging to the owner; of an all-reduce the block's own, from the output to everybody's.
     PK_DEVICE void push_tiles() {
         auto& barriers = block_.barriers();
         RingPlace<L::staging_slots> slot;
@@ -106,24 +111,29 @@ private:
         unsigned char* to = block_.partial(tile, block_.a.rank);
         constexpr std::uint32_t all = L::staged_bytes / 16, part = (all / pushers + 255) / 256 * 256;
         const std::uint32_t begin = number_ * part, end = begin + part < all ? begin + part : all;
-        copy(end - begin, [&](std::uint32_t at) { return from + (begin + at) * 16; },
-             [&](std::uint32_t at, uint4 v) { ptx::store_16(to + (begin + at) * 16, v); });
+        copy(
+            end - begin, [&](std::uint32_t at) { return from + (begin + at) * 16; },
+            [&](std::uint32_t at, uint4 v) { ptx::store_16(to + (begin + at) * 16, v); });
     }
 
-    // Every third row by each pusher. The peers have begun the call, so nobody reads what was in their outputs.
+    // Every third row by each pusher. Peers have begun the call, as each has sent its summand of the tile,
+    // which the consumers have acquired: so what was in their outputs is not needed any more.
     PK_DEVICE void push_sum(const Tile& tile) {
         const Arguments& a = block_.a;
-        if (!wait_ranks(a.workspace.begun, Wait::peer_begun, block_.epoch)) return;
         const std::uint32_t left = a.n - tile.column, columns = left < L::tile_n ? left : L::tile_n;
         const std::uint32_t of_row = columns / 8, rows = (tile.rows + pushers - 1 - number_) / pushers;
         const auto place = [&](std::uint32_t at) {
             const std::uint64_t row = tile.row + at / of_row * pushers + number_;
             return (row * a.out_stride + tile.column + at % of_row * 8) * 2;
         };
-        copy(rows * of_row, [&](std::uint32_t at) { return static_cast<const unsigned char*>(a.outs[a.rank]) + place(at); },
-             [&](std::uint32_t at, uint4 v) {
-                 to_peers([&](std::uint32_t peer) { ptx::store_16(static_cast<unsigned char*>(a.outs[peer]) + place(at), v); });
-             });
+        copy(
+            rows * of_row,
+            [&](std::uint32_t at) { return static_cast<const unsigned char*>(a.outs[a.rank]) + place(at); },
+            [&](std::uint32_t at, uint4 v) {
+                to_peers([&](std::uint32_t peer) {
+                    ptx::store_16(static_cast<unsigned char*>(a.outs[peer]) + place(at), v);
+                });
+            });
     }
 
     // This pusher has pushed all its sums; and so have its like at the other ranks, whose blocks are as many.
@@ -132,17 +142,20 @@ private:
         const std::uint32_t mine = block_.sm * pushers + number_, all = block_.sms * pushers;
         __syncwarp();
         if (lane_ != 0 || block_.patience.gone()) return;
-        to_peers([&](std::uint32_t peer) { signal(block_.flags(peer, a.workspace.ends) + a.rank * all + mine, block_.epoch); });
         to_peers([&](std::uint32_t peer) {
-            block_.patience.flag(block_.flags(a.rank, a.workspace.ends) + peer * all + mine, block_.epoch, Wait::peer_end,
-                                 mine, peer);
+            signal(block_.flags(peer, a.workspace.ends) + a.rank * all + mine, block_.epoch);
+        });
+        to_peers([&](std::uint32_t peer) {
+            block_.patience.flag(block_.flags(a.rank, a.workspace.ends) + peer * all + mine, block_.epoch,
+                                 Wait::peer_end, mine, peer);
         });
     }
 
     template <class Body>
     PK_DEVICE void to_peers(Body body) {
         const Arguments& a = block_.a;
-        for (std::uint32_t n = 1; n < a.world; ++n) body(a.rank + n < a.world ? a.rank + n : a.rank + n - a.world);
+        for (std::uint32_t n = 1; n < a.world; ++n)
+            body(a.rank + n < a.world ? a.rank + n : a.rank + n - a.world);
     }
 
     // Pieces of 16 bytes, from(n) of this device and then store(n, piece), by all lanes.
@@ -160,8 +173,8 @@ private:
         for (; at < pieces; at += 32) store(at, ptx::load_past_l1(from(at)));
     }
 
-    // Before a batch: its time. Stores that find the link full stand in the way of the loads of their SM, so they
-    // are spread evenly.
+    // Before a batch: its time. Stores that find the link full stand in the way of the loads of their SM, so
+    // they are spread evenly.
     PK_DEVICE void keep_pace() {
         if (block_.a.pace == 0) return;
         std::uint64_t now = ticks();

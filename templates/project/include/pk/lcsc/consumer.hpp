@@ -12,7 +12,8 @@ class Consumer {
     using L = Layout<C>;
 
 public:
-    PK_DEVICE Consumer(Block<C>& block, std::uint32_t thread) : block_(block), lane_(thread), products_(block, lane_) {}
+    PK_DEVICE Consumer(Block<C>& block, std::uint32_t thread)
+        : block_(block), lane_(thread), products_(block, lane_) {}
 
     PK_DEVICE void run() {
         const std::uint32_t steps = divide_up(block_.a.k, L::tile_k);

@@ -38,7 +38,8 @@ template <class C, class Sum>
 PK_DEVICE void store_columns(const Arguments& a, const Lane& lane, const Tile& tile, std::uint32_t column,
                              std::uint32_t columns, Sum sum) {
     using E = tile::Element<typename C::Type>;
-    const std::uint32_t shard_row = tile.row - (C::reduce == Reduce::scatter ? a.shards.begin(tile.owner) : 0);
+    const std::uint32_t shard_row =
+        tile.row - (C::reduce == Reduce::scatter ? a.shards.begin(tile.owner) : 0);
     PK_UNROLL
     for (std::uint32_t h = 0; h < 2; ++h) {
         const std::uint32_t row = lane.row(h), own = column + lane.i * 8;
@@ -59,8 +60,9 @@ PK_DEVICE void store_columns(const Arguments& a, const Lane& lane, const Tile& t
                 const std::uint32_t c = column + b * 8 + lane.i * 2;
                 if (c >= columns) continue;
                 float low, high;
-                E::unpack(*reinterpret_cast<const std::uint32_t*>(static_cast<const std::uint16_t*>(a.bias) + c), low,
-                          high);
+                E::unpack(
+                    *reinterpret_cast<const std::uint32_t*>(static_cast<const std::uint16_t*>(a.bias) + c),
+                    low, high);
                 added[b * 2] += low;
                 added[b * 2 + 1] += high;
             }
@@ -90,9 +92,10 @@ PK_DEVICE void store_tile(const Arguments& a, const Lane& lane, const Tile& tile
     } else {
         PK_UNROLL
         for (std::uint32_t q = 0; q < Sums / 16; ++q) {
-            store_columns<C>(
-                a, lane, tile, tile.column + q * 32, a.n,
-                [&](std::uint32_t b, std::uint32_t h, std::uint32_t e) { return c[(q * 4 + b) * 4 + h * 2 + e]; });
+            store_columns<C>(a, lane, tile, tile.column + q * 32, a.n,
+                             [&](std::uint32_t b, std::uint32_t h, std::uint32_t e) {
+                                 return c[(q * 4 + b) * 4 + h * 2 + e];
+                             });
         }
     }
 }
@@ -106,7 +109,8 @@ struct Pieces {
 
     PK_DEVICE static uint4 pack(const float* c) {
         if constexpr (sizeof(Partial) == 4) {
-            return {__float_as_uint(c[0]), __float_as_uint(c[1]), __float_as_uint(c[2]), __float_as_uint(c[3])};
+            return {__float_as_uint(c[0]), __float_as_uint(c[1]), __float_as_uint(c[2]),
+                    __float_as_uint(c[3])};
         } else {
             using E = tile::Element<typename C::Type>;
             return {E::pack(c[0], c[1]), E::pack(c[2], c[3]), E::pack(c[4], c[5]), E::pack(c[6], c[7])};
@@ -129,7 +133,8 @@ template <class C>
 PK_DEVICE void stage_tile(unsigned char* to, std::uint32_t thread, const float (&c)[Layout<C>::sums]) {
     PK_UNROLL
     for (std::uint32_t q = 0; q < Pieces<C>::count; ++q) {
-        ptx::store_16(to + (q * consumer_threads + thread) * 16, Pieces<C>::pack(c + q * Pieces<C>::per_piece));
+        ptx::store_16(to + (q * consumer_threads + thread) * 16,
+                      Pieces<C>::pack(c + q * Pieces<C>::per_piece));
     }
 }
 

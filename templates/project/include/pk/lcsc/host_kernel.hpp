@@ -14,7 +14,6 @@ namespace pk::lcsc {
 template <class C>
 class HostBlock {
     using L = Layout<C>;
-    static_assert(C::reduce != Reduce::all, "the host twin has no all-reduce");
 
 public:
     HostBlock(const Arguments& arguments, const HostWeights& weights, std::uint32_t sm, std::uint32_t sms,
@@ -36,6 +35,7 @@ public:
             if constexpr (C::gather) push_rows();
             const std::uint32_t places = order_.count();
             for (std::uint32_t p = sm_; p < places && !patience_.gone(); p += sms_) compute(order_.at(p, 0));
+            if constexpr (C::reduce == Reduce::all) exchange_ends();
         }
         straggler_.maybe_sleep();
         finish();
@@ -119,6 +119,7 @@ private:
             if (!add_partials(tile)) return;
         }
         store_tile(tile);
+        if constexpr (C::reduce == Reduce::all) push_sum(tile);
     }
 
     HostRows rows_of(const Tile& tile) {
@@ -169,6 +170,43 @@ private:
             signal_step<Step::signal_partial, Step::release_partial>(partial_flag(tile, a_.rank, pusher),
                                                                      epoch_);
         }
+    }
+
+    template <class Body>
+    void to_peers(Body body) const {
+        for (std::uint32_t n = 1; n < a_.world; ++n) body((a_.rank + n) % a_.world);
+    }
+
+    // all-reduce: a tile from this rank's output to everybody's. Peers have begun the call, as each has sent
+    // its summand of the tile, so what was in their outputs is not needed any more.
+    void push_sum(const Tile& tile) {
+        const std::uint32_t left = a_.n - tile.column, columns = left < C::tile_n ? left : C::tile_n;
+        to_peers([&](std::uint32_t peer) {
+            for (std::uint32_t r = 0; r < tile.rows; ++r) {
+                const std::uint64_t at = (std::uint64_t{tile.row} + r) * a_.out_stride + tile.column;
+                // No memcpy, of which ThreadSanitizer did not see the writes.
+                for (std::uint32_t c = 0; c < columns; ++c) {
+                    static_cast<std::uint16_t*>(a_.outs[peer])[at + c] =
+                        static_cast<const std::uint16_t*>(a_.outs[a_.rank])[at + c];
+                }
+            }
+        });
+    }
+
+    // This thread has pushed all its sums; and so have its like at the other ranks.
+    void exchange_ends() {
+        if (patience_.gone()) return;
+        straggler_.maybe_sleep();
+        const std::uint32_t all = sms_ * pushers, mine = sm_ * pushers;
+        to_peers([&](std::uint32_t peer) {
+            signal_step<Step::signal_end, Step::release_end>(
+                flags(peer, a_.workspace.ends) + a_.rank * all + mine, epoch_);
+        });
+        to_peers([&](std::uint32_t peer) {
+            wait_step<Step::wait_end, Step::acquire_end>(
+                patience_, flags(a_.rank, a_.workspace.ends) + peer * all + mine, epoch_, Wait::peer_end,
+                mine, peer);
+        });
     }
 
     // Adds the summands of the other ranks, in the order of the ranks: the same order in every call.

@@ -36,6 +36,10 @@ enum class Step : int {
     advance_epoch,
     signal_done,
     release_done,
+    signal_end,
+    release_end,
+    wait_end,
+    acquire_end,
     count
 };
 

@@ -9,8 +9,8 @@
 
 namespace pk::lcsc {
 
-// Registers of a thread: at the launch, and then of a consumer and of the others. A warpgroup that takes more waits
-// until it gets them, so that all together must be no more than the block was launched with.
+// Registers of a thread: at the launch, and then of a consumer and of the others. A warpgroup that takes more
+// waits until it gets them, so that all together must be no more than the block was launched with.
 inline constexpr std::uint32_t launch_registers = 168, consumer_registers = 208, other_registers = 88;
 static_assert(consumer_registers * consumer_threads + other_registers * (block_size - consumer_threads) <=
               launch_registers * block_size);
@@ -30,15 +30,6 @@ PK_DEVICE void init_barriers(Block<C>& block) {
         ptx::mbarrier_init(&barriers.staged_free[s], pushers);
     }
     ptx::mbarrier_init_fence();
-}
-
-// This rank has begun: what was in its output is not needed any more.
-template <class C>
-PK_DEVICE void begin(const Block<C>& block) {
-    const Arguments& a = block.a;
-    for (std::uint32_t r = threadIdx.x; r < a.world; r += block_size) {
-        signal(block.flags(r, a.workspace.begun) + a.rank, block.epoch);
-    }
 }
 
 // The last block to finish ends the call: all blocks have read what peers sent, so they may send again.
@@ -65,7 +56,6 @@ __global__ void __cluster_dims__(Layout<C>::members) __launch_bounds__(block_siz
     if (threadIdx.x == 0) detail::init_barriers(block);
     if (threadIdx.x == consumer_threads) Loader<C>::prefetch(maps);
     ptx::cluster_sync();
-    if (C::reduce == Reduce::all && blockIdx.x == 0) detail::begin(block);
     if (threadIdx.x < consumer_threads) {
         ptx::take_registers<consumer_registers>();
         Consumer<C>(block, threadIdx.x).run();

@@ -10,7 +10,8 @@ namespace pk::lcsc {
 struct Lane {
     std::uint32_t thread, group, warp, g, i;
 
-    PK_DEVICE explicit Lane(std::uint32_t t) : thread(t), group(t / 128), warp(t / 32 % 4), g(t % 32 / 4), i(t % 4) {}
+    PK_DEVICE explicit Lane(std::uint32_t t)
+        : thread(t), group(t / 128), warp(t / 32 % 4), g(t % 32 / 4), i(t % 4) {}
     PK_DEVICE std::uint32_t row(std::uint32_t h) const { return group * 64 + warp * 16 + h * 8 + g; }
 };
 

@@ -25,8 +25,9 @@ inline constexpr std::uint32_t members_of = members;
 template <class C>
 inline constexpr std::uint32_t members_of<Narrow<C>> = 1;
 
-// C: what is compiled in: Type (of wgmma_tile.hpp); Partial, of which summands are sent (float, or 16 bits for elements
-// of Type); tile_m, tile_n, tile_k; stages; group (TileGrid); gather; reduce; bias, residual, silu_mul.
+// C: what is compiled in: Type (of wgmma_tile.hpp); Partial, of which summands are sent (float, or 16 bits
+// for elements of Type); tile_m, tile_n, tile_k; stages; group (TileGrid); gather; reduce; bias, residual,
+// silu_mul.
 template <class C>
 struct Layout {
     static constexpr std::uint32_t members = members_of<C>;
@@ -35,7 +36,8 @@ struct Layout {
     static constexpr std::uint32_t sums = tile_n / 2;  // of a tile in each consumer's registers
     // Boxes of operands in a stage; their rows are 128 bytes.
     static constexpr std::uint32_t rows_bytes = tile_m * tile_k * 2, part_rows = tile_n / members;
-    static constexpr std::uint32_t part_bytes = part_rows * tile_k * 2, stage_bytes = rows_bytes + members * part_bytes;
+    static constexpr std::uint32_t part_bytes = part_rows * tile_k * 2,
+                                   stage_bytes = rows_bytes + members * part_bytes;
     static constexpr std::uint32_t ring_bytes = C::stages * stage_bytes;
     PK_HOST_DEVICE static constexpr TileGrid grid() { return {tile_m, tile_n, members, C::group}; }
 
@@ -47,7 +49,8 @@ struct Layout {
         std::uint64_t full[C::stages], empty[C::stages];
         std::uint64_t staged_full[staging_slots], staged_free[staging_slots];
     };
-    static constexpr std::uint32_t bytes = ring_bytes + sizeof(Barriers) + 1024;  // to begin at a multiple of 1024
+    static constexpr std::uint32_t bytes =
+        ring_bytes + sizeof(Barriers) + 1024;  // to begin at a multiple of 1024
     static_assert(bytes <= 227 * 1024, "more shared memory than a block can have");
 };
 

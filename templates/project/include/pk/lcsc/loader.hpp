@@ -9,7 +9,8 @@
 
 namespace pk::lcsc {
 
-// Boxes of 64 columns, swizzled: 128 rows; of the weights Layout::part_rows. `up`: the second weight, where there are two.
+// Boxes of 64 columns, swizzled: 128 rows; of the weights Layout::part_rows. `up`: the second weight, where
+// there are two.
 struct Maps {
     ptx::TensorMap shard, gathered[2], weight, up;
 };
@@ -22,12 +23,13 @@ class Stages {
 public:
     PK_DEVICE explicit Stages(Block<C>& block) : block_(block) {}
 
-    // Rows from `row` on and steps from `k` on into the next stage; weights(to, barrier) loads what goes with them.
-    // The stage is free when the consumers of all blocks of the cluster have read it.
+    // Rows from `row` on and steps from `k` on into the next stage; weights(to, barrier) loads what goes with
+    // them. The stage is free when the consumers of all blocks of the cluster have read it.
     template <class Weights>
     PK_DEVICE void load(const ptx::TensorMap& rows, std::uint32_t row, std::uint32_t k, Weights weights) {
         auto& barriers = block_.barriers();
-        if (!block_.wait(barriers.empty[place_.index], place_.parity ^ 1, Wait::page_empty, place_.index)) return;
+        if (!block_.wait(barriers.empty[place_.index], place_.parity ^ 1, Wait::page_empty, place_.index))
+            return;
         std::uint64_t* full = &barriers.full[place_.index];
         const std::uint32_t at = ptx::shared_address(block_.memory) + place_.index * L::stage_bytes;
         ptx::mbarrier_arrive_expect_tx(full, L::stage_bytes);

@@ -50,7 +50,8 @@ private:
     PK_DEVICE void multiply_stage(float (&c)[L::sums]) {
         wait_stage();
         const std::uint32_t at = ptx::shared_address(block_.memory) + place_.index * L::stage_bytes;
-        const std::uint64_t rows = ptx::wgmma_rows_of_128(at + lane_.group * (L::rows_bytes / consumer_groups));
+        const std::uint64_t rows =
+            ptx::wgmma_rows_of_128(at + lane_.group * (L::rows_bytes / consumer_groups));
         const std::uint64_t weight = ptx::wgmma_rows_of_128(at + L::rows_bytes);
         ptx::wgmma_fence();
         PK_UNROLL
@@ -68,7 +69,8 @@ private:
     PK_DEVICE void give_back(std::uint32_t stage) {
         const std::uint32_t member = lane_.thread % 32;
         if (member >= L::members) return;
-        ptx::mbarrier_arrive_peer(ptx::peer_address(ptx::shared_address(&block_.barriers().empty[stage]), member));
+        ptx::mbarrier_arrive_peer(
+            ptx::peer_address(ptx::shared_address(&block_.barriers().empty[stage]), member));
     }
 
     Block<C>& block_;

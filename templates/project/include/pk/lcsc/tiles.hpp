@@ -88,7 +88,9 @@ public:
     }
 
 private:
-    PK_HOST_DEVICE std::uint32_t down(std::uint32_t rank) const { return divide_up(blocks(rank), grid_.members); }
+    PK_HOST_DEVICE std::uint32_t down(std::uint32_t rank) const {
+        return divide_up(blocks(rank), grid_.members);
+    }
     PK_HOST_DEVICE std::uint32_t places(std::uint32_t rank) const { return down(rank) * across_; }
 
     Shards shards_;

@@ -101,7 +101,9 @@ GEMM_RS_API gemm_rs_status gemm_rs_get_info(const gemm_rs_kernel* kernel, gemm_r
  * do the work) and returns. Runs of one kernel follow each other, also on different streams. Nothing has to be
  * cleared before. May be captured in a CUDA graph: then only the launch is, so what is replayed must be ordered
  * by the caller against other runs of this kernel. Kernels that run at the same time on one GPU wait for each
- * other's SMs: enqueue them in the same order on all ranks, or give each a part of the SMs (options.sms). */
+ * other's SMs: enqueue them in the same order on all ranks, or give each a part of the SMs (options.sms). Ranks that
+ * share one GPU wait for each other there: what waits for all of the GPU's kernels, as allocating and freeing memory and
+ * destroy may, comes before the first rank runs or after the last has. */
 GEMM_RS_API gemm_rs_status gemm_rs_run(
     gemm_rs_kernel* kernel, const gemm_rs_arguments* arguments, void* stream);
 

@@ -13,8 +13,8 @@
 
 namespace pk::bootstrap::cuda {
 
-// One thread at a time maps and unmaps: four threads that did so at once, two to a device, ended in a corrupted
-// heap (driver 580).
+// One thread at a time maps and unmaps: four threads that did so at once, two to a device, ended in a
+// corrupted heap (driver 580).
 inline std::mutex& vmm_mutex() {
     static std::mutex mutex;
     return mutex;
