@@ -13,6 +13,8 @@ JsonValue = str | int | None
 
 _LONGEST = 200  # characters of a line that are shown
 _BEFORE = 60  # of them before the place
+# A spec may hold what a terminal would obey: such characters are shown as one that says so, of the same width.
+_SHOWN = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,7 +56,7 @@ class Diagnostic:
             out += _snippet(self.span)
         notes = [f"expected {self.expected}"] if self.expected else []
         notes += [f"did you mean '{self.hint}'?"] if self.hint else []
-        return "\n".join(out + [f"  = {note}" for note in notes])
+        return "\n".join(out + [f"  = {note}" for note in notes]).translate(_SHOWN)
 
     def to_json(self) -> dict[str, JsonValue]:
         """The same facts for a machine; `expected` and `hint` are null where there are none."""

@@ -83,3 +83,12 @@ def test_lists_in_sentences() -> None:
         "a or b",
         "a, b or c",
     ]
+
+
+def test_what_a_terminal_would_obey_is_shown() -> None:
+    """Whatever part of the text it is in; the carets stay below their place."""
+    span = Span("a\x1b[2J.yaml", 1, 10, 11, "name: \x1b]0;\x07x\x9b1m")
+    text = Diagnostic(span, "this is '\x1b[31m'", "\x00", "\x7f").render()
+    assert not set(text) & {chr(code) for code in (*range(9), *range(11, 32), *range(127, 160))}
+    lines = text.splitlines()
+    assert lines[1:4] == ["  |", "1 | name: \ufffd]0;\ufffdx\ufffd1m", "  |          ^"]
