@@ -13,7 +13,7 @@ JsonValue = str | int | None
 
 _LONGEST = 200  # characters of a line that are shown
 _BEFORE = 60  # of them before the place
-# A spec may hold what a terminal would obey: such characters are shown as one that says so, of the same width.
+# A spec may hold what a terminal would obey: such a character is shown as one that says so, as wide.
 _SHOWN = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
 
 
