@@ -77,6 +77,7 @@ class KernelSpec(PlacedSpec):
     outputs: Annotated[list[Name], Field(min_length=1)] = Field(examples=[["c"]])
     deterministic: Flag = Field(
         default=True,
-        description="Whether additions have a fixed order; false lets ranks add into each other's memory.",
+        description="Whether summands travel as f32 and are added in a fixed order; false allows summands "
+        "of the tensor's dtype, added in any order.",
     )
     overlap: Annotated[OverlapSpec, BeforeValidator(_overlap)] = Field(default=OverlapSpec())
