@@ -18,7 +18,8 @@ i386 linux unix
 main mpk pk std
 """
 _CMAKE = """
-all clean cmake edit_cache help install list_install_components package package_source rebuild_cache test
+all clean cmake edit_cache embed
+help install list_install_components package package_source rebuild_cache test
 """
 _C_LIBRARY = "cnd mtx pthread sem thrd timer tss"  # has functions such as sem_wait and timer_create
 # A libNAME.so of these names would stand in for the system's where the linker or the loader looks for it.
@@ -42,7 +43,7 @@ def reserved(name: str) -> str:
     if is_word(name) or name.startswith("mpk_"):
         return "is a reserved word"
     if name in _TARGETS:
-        return "is a target of every CMake project"
+        return "is a target of every generated project"
     if name in _PREFIXES:
         return "is the prefix of functions of the C library"
     if name in _LIBRARIES:

@@ -278,6 +278,10 @@ def test_names_that_no_field_can_have() -> None:
         ("m", "  m:", "'m' would be the field 'm' of the arguments, as is 'M'"),
         ("a_stride", "  a:", "'a' would be the field 'a_stride' of the arguments, as is 'a_stride'"),
         ("struct_bytes", "  struct_bytes:", "as is a field of every kernel's arguments"),
+        *(
+            (name, f"  {name}:", f"'{name}' has a meaning of its own where the generated code has a field")
+            for name in ("uint64_t", "errno", "EOF", "self", "stream", "sizes")
+        ),
     ):
         text = REDUCE.replace("  r: {", f"  {name}: {{").replace("residual: r,", f"residual: {name},")
         (error,) = errors_of(text)

@@ -259,7 +259,8 @@ def test_error(old: str, new: str, words: str) -> None:
         ("co_await", "is a reserved word"),
         ("lambda", "is a reserved word"),
         ("mpk_x", "is a reserved word"),
-        ("clean", "is a target of every CMake project"),
+        ("clean", "is a target of every generated project"),
+        ("embed", "is a target of every generated project"),
         ("pthread", "is the prefix of functions of the C library"),
         *(
             (name, f"would make a lib{name}.so, which is the name of a system library")

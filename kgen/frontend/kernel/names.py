@@ -11,6 +11,37 @@ from kgen.spec.kernel import KernelSpec
 from kgen.spec.reserved import is_word
 
 _SIZE_FIELD, _STRIDE = "struct_bytes", "_stride"
+# What headers define that the generated code includes, and arguments of `run` in the binding.
+_DEFINED = frozenset(
+    [
+        "int8_t",
+        "int16_t",
+        "int32_t",
+        "int64_t",
+        "uint8_t",
+        "uint16_t",
+        "uint32_t",
+        "uint64_t",
+        "intptr_t",
+        "uintptr_t",
+        "size_t",
+        "ptrdiff_t",
+        "NULL",
+        "EOF",
+        "errno",
+        "assert",
+        "offsetof",
+        "stdin",
+        "stdout",
+        "stderr",
+        "NAN",
+        "INFINITY",
+        "HUGE_VAL",
+        "self",
+        "stream",
+        "sizes",
+    ]
+)
 
 
 def check_names(spec: KernelSpec) -> list[Diagnostic]:
@@ -20,6 +51,8 @@ def check_names(spec: KernelSpec) -> list[Diagnostic]:
     for name, field, at in _fields(spec):
         if is_word(field):
             message = f"'{name}' is a reserved word, and the generated code has a field '{field}'"
+        elif field in _DEFINED:
+            message = f"'{name}' has a meaning of its own where the generated code has a field '{field}'"
         elif field in taken:
             message = f"'{name}' would be the field '{field}' of the arguments, as is {taken[field]}"
         else:

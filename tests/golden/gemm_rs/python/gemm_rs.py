@@ -22,6 +22,8 @@ ABI_VERSION = 1
 NAME = "gemm_rs"
 LIBRARY_VARIABLE = "GEMM_RS_LIBRARY"
 ELEMENT_BYTES = 2
+# How arrays name the elements; uint16 and void are their bits.
+_DTYPES = ("bfloat16", "<V2", "|V2", "<u2")
 
 _U32, _U64, _I32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32
 
@@ -54,6 +56,7 @@ TENSORS = (
     Tensor("b", ("N", "K"), 1),
     Tensor("d", ("M", "N"), 0),
 )
+OUTPUTS = ("d",)
 _FIELDS = {dim.name: dim.name.lower() for dim in DIMS if dim.least != dim.most}
 
 
@@ -67,6 +70,7 @@ class Status(IntEnum):
     UNSUPPORTED_DEVICE = 5
     CUDA_ERROR = 6
     TIMEOUT = 7
+    BUSY = 8
     INTERNAL_ERROR = 9
     UNSUPPORTED = 10
 
@@ -200,15 +204,24 @@ def view(name: str, given: Any) -> View:
         return View(given)
     if hasattr(given, "data_ptr"):
         size, shape = given.element_size(), tuple(given.shape)
+        _check_dtype(name, str(given.dtype).rpartition(".")[2])
         return _checked_view(name, given.data_ptr(), shape, [n * size for n in given.stride()], size)
     found = getattr(given, "__cuda_array_interface__", None) or getattr(given, "__array_interface__", None)
     if found is None:
         raise TypeError(f"{name} is a {type(given).__name__}, expected an array or a pointer as an int")
     shape, size = tuple(found["shape"]), int(found["typestr"][2:])
+    _check_dtype(name, found["typestr"])
+    if found["data"][1] and name in OUTPUTS:
+        raise ValueError(f"{name} is read-only, and the kernel writes it")
     strides = found.get("strides")
     if strides is None:
         strides = [size] if len(shape) == 1 else [shape[1] * size, size]
     return _checked_view(name, found["data"][0], shape, list(strides), size)
+
+
+def _check_dtype(name: str, dtype: str) -> None:
+    if dtype not in _DTYPES:
+        raise TypeError(f"the elements of {name} are {dtype}, expected {_DTYPES[0]}, or uint16 for their bits")
 
 
 def _checked_view(name: str, data: int, shape: tuple[int, ...], strides: list[int], size: int) -> View:
@@ -218,6 +231,8 @@ def _checked_view(name: str, data: int, shape: tuple[int, ...], strides: list[in
         raise ValueError(f"the elements of a row of {name} are {strides[-1]} bytes apart, expected {size}")
     if len(shape) == 2 and shape[0] > 1 and strides[0] % size != 0:
         raise ValueError(f"the rows of {name} are {strides[0]} bytes apart, expected a multiple of {size}")
+    if len(shape) == 2 and shape[0] > 1 and strides[0] <= 0:
+        raise ValueError(f"the rows of {name} are {strides[0]} bytes apart, expected one after the other")
     return View(data, shape, strides[0] // size if len(shape) == 2 and shape[0] > 1 else 0)
 
 

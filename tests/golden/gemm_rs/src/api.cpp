@@ -21,6 +21,7 @@ static_assert(GEMM_RS_OUT_OF_MEMORY == static_cast<int>(Status::out_of_memory));
 static_assert(GEMM_RS_UNSUPPORTED_DEVICE == static_cast<int>(Status::unsupported_device));
 static_assert(GEMM_RS_CUDA_ERROR == static_cast<int>(Status::cuda_error));
 static_assert(GEMM_RS_TIMEOUT == static_cast<int>(Status::timeout));
+static_assert(GEMM_RS_BUSY == static_cast<int>(Status::busy));
 static_assert(GEMM_RS_INTERNAL_ERROR == static_cast<int>(Status::internal_error));
 static_assert(GEMM_RS_UNSUPPORTED == static_cast<int>(Status::unsupported));
 

@@ -37,6 +37,7 @@ typedef enum gemm_rs_status {
     GEMM_RS_UNSUPPORTED_DEVICE = 5,
     GEMM_RS_CUDA_ERROR = 6,
     GEMM_RS_TIMEOUT = 7, /* a rank did not come, or a wait inside the kernel ran out of time: destroy it */
+    GEMM_RS_BUSY = 8, /* another rank of this number, or another job, is where the ranks meet */
     GEMM_RS_INTERNAL_ERROR = 9,
     GEMM_RS_UNSUPPORTED = 10
 } gemm_rs_status;
@@ -71,7 +72,8 @@ typedef struct gemm_rs_info {
 } gemm_rs_info;
 
 /* What a run reads and writes. Matrices are row-major bf16; each begins at a multiple of 16 bytes, and so
- * do its rows: a stride is a multiple of 8 elements, 0 where rows follow each other without a gap.
+ * do its rows: a stride is a multiple of 8 elements, 0 where rows follow each other without a gap. The output has no
+ * memory in common with what is read.
  * M: 1 to 32768, the same on all ranks
  * N: 4096
  * K: 8192
