@@ -141,13 +141,9 @@ def _compare(tree: Mapping[str, str], dest: Path) -> _Changes:
 
 
 def _check_kinds(tree: Mapping[str, str], dest: Path) -> None:
-    """Refuse a folder, pipe or the like where a file goes, and anything but a folder where a folder goes.
-
-    A link to a folder too: what is written there would be in another place.
-    """
+    """Refuse a folder, pipe or the like where a file goes, and anything but a folder where a folder goes."""
     folders = {dest / parent for path in tree for parent in PurePosixPath(path).parents}
     wrong = [f for f in folders if os.path.lexists(f) and not f.is_dir()]
-    wrong += [f for f in folders if f != dest and f.is_symlink() and f.is_dir()]
     wrong += [dest / path for path in tree if (dest / path).exists() and not (dest / path).is_file()]
     if wrong:
         listed = "\n".join(f"  {path}" for path in sorted(wrong))
@@ -178,14 +174,12 @@ def _former_hashes(dest: Path) -> dict[str, str]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise WriteError(f"{dest / MANIFEST} is damaged; delete it to generate again") from error
     # A manifest is only a file in a folder: it must not make kgen delete anything outside that folder.
-    return {path: value for path, value in hashes.items() if _stays_inside(dest, path)}
+    return {path: value for path, value in hashes.items() if _stays_inside(path)}
 
 
-def _stays_inside(dest: Path, path: str) -> bool:
-    pure = PurePosixPath(path)
-    if not pure.parts or "\0" in path or pure.is_absolute() or ".." in pure.parts:
-        return False
-    return not any((dest / parent).is_symlink() for parent in pure.parents if parent.parts)
+def _stays_inside(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return bool(parts) and "\0" not in path and not PurePosixPath(path).is_absolute() and ".." not in parts
 
 
 def _write_new(tree: Mapping[str, str], dest: Path) -> None:

@@ -264,15 +264,3 @@ def test_two_writers_at_once_leave_whole_files(tmp_path: Path) -> None:
         writer.stdin.close()
     assert [writer.wait() for writer in writers] == [0, 0, 0]
     assert on_disk(out) == tree
-
-
-def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
-    """Neither to write nor to remove what a manifest says was generated."""
-    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
-    write_tree(make_tree(a__b="old\n", c="c\n"), out)
-    (out / "a").rename(elsewhere)
-    (out / "a").symlink_to(elsewhere)
-    with pytest.raises(WriteError, match=r"in the way of generated files(.|\n)*out/a"):
-        write_tree(make_tree(a__b="new\n", c="c\n"), out, force=True)
-    write_tree(make_tree(c="c\n"), out)
-    assert (elsewhere / "b").read_text() == "old\n"
