@@ -91,3 +91,16 @@ def test_collectives_compile(tmp_path: Path) -> None:
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_the_overlapped_kernel_is_not_compiled_to_nothing(tmp_path: Path) -> None:
+    """For sm_90 without its `a` there are none of its instructions: an empty kernel would report success."""
+    source = tmp_path / "kernel.cu"
+    source.write_text('#include "pk/lcsc/kernel.hpp"\n')
+    for arch, wanted in (("90", "this kernel is for sm_90a"), ("90a", "")):
+        command = ["nvcc", "-std=c++20", "-DPK_CUDA=1", f"-gencode=arch=compute_{arch},code=sm_{arch}"]
+        command += [f"-I{INCLUDE}", "-c", str(source), "-o", str(tmp_path / "kernel.o")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        assert (done.returncode != 0, wanted in done.stderr) == (wanted != "", True), done.stderr

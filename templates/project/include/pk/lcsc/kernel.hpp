@@ -47,6 +47,11 @@ PK_DEVICE void finish(const Block<C>& block) {
 
 }  // namespace detail
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900 && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#error "this kernel is for sm_90a: with CMAKE_CUDA_ARCHITECTURES=90 it would do nothing"
+#endif
+
+// Empty on other chips, which the engine refuses.
 template <class C>
 __global__ void __cluster_dims__(Layout<C>::members) __launch_bounds__(block_size, 1)
     overlapped(const __grid_constant__ Arguments a, const __grid_constant__ Maps maps) {
