@@ -29,6 +29,13 @@ def no_project(folder: Path) -> str:
     return f"{folder} is not a generated project; `kgen generate SPEC -o {folder}` makes one"
 
 
+def no_model(folder: Path) -> str:
+    """The same of a folder that was taken for the project of a model."""
+    if (folder / "kernel.json").is_file():
+        return f"{folder} is the project of a kernel, and this is for models"
+    return no_project(folder)
+
+
 def shipped_specs(kind: str = "") -> Iterator[tuple[str, Path]]:
     """(name, path) of every spec that comes with kgen, by name. The name is the file's, without `.yaml`.
 

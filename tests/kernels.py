@@ -37,6 +37,36 @@ AR = RS.replace("reduce_scatter, in: c, out: d, axis: 0", "all_reduce, in: c, ou
 AR = AR.replace("  d: {shape: [M, N], dtype: bf16, shard: {axis: 0}}", "  d: {shape: [M, N], dtype: bf16}")
 SMALL = {"gemm": GEMM, "ag": AG, "ag_silu": AG_SILU, "ag_all": AG_ALL, "rs": RS, "ar": AR}
 
+COLLECTIVE = """\
+kgen: 1
+kind: kernel
+name: small
+world: 1..8
+dims: {M: 1..64, N: 48}
+tensors:
+  x: {shape: [M, N], dtype: bf16, IN}
+  y: {shape: [M, N], dtype: bf16, OUT}
+graph:
+  - {op: OP, in: x, out: y}
+outputs: [y]
+"""
+
+
+def collective(op: str, given: str, got: str) -> str:
+    """The spec of one: what goes with its operator, and how ranks hold its input and its output."""
+    text = COLLECTIVE.replace("OP", op).replace("IN}", f"{given}}}").replace("OUT}", f"{got}}}")
+    return text.replace(", }", "}")
+
+
+_ROWS, _COLUMNS = "shard: {axis: 0}", "shard: {axis: 1}"
+COLLECTIVES = {
+    "gather": collective("all_gather", _ROWS, ""),
+    "scatter": collective("reduce_scatter", "partial: true", _ROWS),
+    "all_reduce": collective("all_reduce", "partial: true", ""),
+    "to_columns": collective("all_to_all, split: 1, concat: 0", _ROWS, _COLUMNS),
+    "to_rows": collective("all_to_all, split: 0, concat: 1", _COLUMNS, _ROWS),
+}
+
 
 def shipped(name: str) -> KernelGraph:
     """A kernel that comes with kgen."""

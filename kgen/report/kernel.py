@@ -12,8 +12,9 @@ from rich.table import Table
 from kgen.passes.kernel.pipeline import KernelCompilation, Sample
 from kgen.plan.kernel.choice import Choice
 from kgen.plan.kernel.cost import Prediction, predict
+from kgen.plan.kernel.cost_collective import CollectivePrediction, predict_collective
 from kgen.plan.kernel.measured import H200, Machine
-from kgen.plan.kernel.plan import KernelPlan
+from kgen.plan.kernel.plan import CollectivePlan, KernelPlan, ProductPlan
 
 _SHOWN_SIZES = (1, 128, 2048, 8192, 32768)  # of a dim that is a range, those in it and its largest
 
@@ -25,7 +26,7 @@ class KernelReport:
     plan: KernelPlan
     choice: Choice
     machine: Machine
-    predictions: tuple[Prediction, ...]
+    predictions: tuple[Prediction | CollectivePrediction, ...]
     samples: tuple[Sample, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -45,6 +46,7 @@ class KernelReport:
                     "pairs": s.pairs,
                     "events": s.events,
                     "crossing": {family.value: count for family, count in sorted(s.crossing.items())},
+                    **({"shots": s.shots} if s.shots else {}),
                 }
                 for s in self.samples
             ],
@@ -67,34 +69,57 @@ class KernelReport:
         title = f"predicted for a world of {world} {self.machine.name}, inside a CUDA graph, us"
         table = Table(title=title, title_justify="left")
         table.add_column("sizes")
-        for column in ("product", "comm.", "then", "fused", "gain", "bound"):
+        collective = isinstance(self.plan, CollectivePlan)
+        for column in _COLLECTIVE_COLUMNS if collective else _PRODUCT_COLUMNS:
             table.add_column(column, justify="right")
         table.add_column("")
         for p in self.predictions:
             sizes = ", ".join(f"{name} {value:,}" for name, value in p.sizes.items()) or "all compiled in"
-            times = (p.product, p.communication, p.apart, p.fused)
-            gains = (p.speed_up, p.bound)
-            cells = [f"{t * 1e6:,.1f}" for t in times] + [f"{gain:.2f}" for gain in gains]
-            table.add_row(sizes, *cells, p.verdict)
+            table.add_row(sizes, *_cells(p), p.verdict)
+        least, most = (count / 1e6 for count in self.machine.measured)
+        caption = _COLLECTIVE_CAPTION.format(least=least, most=most) if collective else _PRODUCT_CAPTION
         launch, graph = (t * 1e6 for t in (self.machine.launch, self.machine.graph_launch))
         table.caption = (
-            "product: by a library. comm.: NCCL. then: the one, then the other. gain: then / fused. bound: "
-            f"the most that any overlap can gain. Outside a graph a launch takes {launch:.1f} us and not "
-            f"{graph:.1f}. Constants measured on {self.machine.where}."
+            f"{caption} Outside a graph a launch takes {launch:.1f} us and not {graph:.1f}. "
+            f"Constants measured on {self.machine.where}."
         )
         table.caption_justify = "left"
         return table
 
     def _checked(self) -> Table:
         table = Table(title="protocol checked, three calls on all ranks", title_justify="left")
-        for column in ("ranks", "rows", "tasks", "pairs", "events"):
+        shots = ["shots"] if any(s.shots for s in self.samples) else []
+        for column in ("ranks", "rows", *shots, "tasks", "pairs", "events"):
             table.add_column(column, justify="right")
         table.add_column("pairs of two ranks, by the flag that orders them")
         for s in self.samples:
             crossing = ", ".join(f"{family.value} {count:,}" for family, count in sorted(s.crossing.items()))
-            numbers = (s.shape.world, s.shape.m, s.tasks, s.pairs, s.events)
+            numbers = (s.shape.world, s.shape.m, *[s.shots] * len(shots), s.tasks, s.pairs, s.events)
             table.add_row(*(f"{number:,}" for number in numbers), crossing or "none")
         return table
+
+
+_PRODUCT_COLUMNS = ("product", "comm.", "then", "fused", "gain", "bound")
+_PRODUCT_CAPTION = (
+    "product: by a library. comm.: NCCL. then: the one, then the other. gain: then / fused. bound: the most "
+    "that any overlap can gain."
+)
+_COLLECTIVE_COLUMNS = ("MB sent", "NCCL", "here", "gain")
+_COLLECTIVE_CAPTION = (
+    "MB sent: by a rank. gain: NCCL / here. NCCL's time is that of a line through calls that send "
+    "{least:.0f} to {most:.0f} MB, and for less only a guess."
+)
+
+
+def _cells(p: Prediction | CollectivePrediction) -> list[str]:
+    if isinstance(p, CollectivePrediction):
+        return [f"{p.sent / 1e6:,.3f}", *map(_shown, (p.library, p.own)), f"{p.speed_up:.2f}"]
+    times = map(_shown, (p.product, p.communication, p.apart, p.fused))
+    return [*times, f"{p.speed_up:.2f}", f"{p.bound:.2f}"]
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds * 1e6:,.1f}"
 
 
 def explain_kernel(
@@ -114,7 +139,7 @@ def explain_kernel(
         problems = compilation.graph.call_problems(call, ranks)
         if problems:
             raise ValueError("; ".join(problems))
-    predictions = tuple(predict(plan, call, ranks, machine) for call in calls)
+    predictions = tuple(_predict(plan, call, ranks, machine) for call in calls)
     return KernelReport(plan, compilation.choice, machine, predictions, compilation.samples)
 
 
@@ -138,13 +163,25 @@ def _largest(compilation: KernelCompilation, name: str, low: int, high: int, wor
     return max(high // unit * unit, low)
 
 
-def _prediction_json(p: Prediction) -> dict[str, Any]:
-    names = ("product", "communication", "apart", "own", "sent", "fused")
-    return {
-        "sizes": dict(p.sizes),
-        "world": p.world,
-        "us": {name: round(getattr(p, name) * 1e6, 2) for name in names},
-        "speed_up": round(p.speed_up, 3),
-        "bound": round(p.bound, 3),
-        "verdict": p.verdict,
-    }
+def _predict(
+    plan: KernelPlan, call: Mapping[str, int], world: int, machine: Machine
+) -> Prediction | CollectivePrediction:
+    if isinstance(plan, CollectivePlan):
+        return predict_collective(plan, call, world, machine)
+    assert isinstance(plan, ProductPlan)
+    return predict(plan, call, world, machine)
+
+
+def _prediction_json(p: Prediction | CollectivePrediction) -> dict[str, Any]:
+    about: dict[str, Any] = {"sizes": dict(p.sizes), "world": p.world}
+    if isinstance(p, CollectivePrediction):
+        about |= {"us": _microseconds(library=p.library, own=p.own), "bytes_sent": p.sent, "shots": p.shots}
+    else:
+        names = ("product", "communication", "apart", "own", "sent", "fused")
+        about |= {"us": _microseconds(**{name: getattr(p, name) for name in names})}
+        about |= {"bound": round(p.bound, 3)}
+    return about | {"speed_up": round(p.speed_up, 3), "verdict": p.verdict}
+
+
+def _microseconds(**times: float) -> dict[str, float]:
+    return {name: round(seconds * 1e6, 2) for name, seconds in times.items()}

@@ -10,33 +10,37 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from kgen.spec.expr import MAX_SIZE
 from kgen.spec.fields import NAME, RANGE, Range, describe, fault
 
-MAX_WORLD = 64
+MAX_WORLD = 16  # pk::lcsc::max_ranks
 _NUMBER_OR_RANGE = "a number, or a range such as 1..4096"
 
 
 def _extent(value: object) -> int | Range:
     """A number, which is compiled in, or a range, in which a call chooses."""
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise fault(f"this is {describe(value)}", expected=_NUMBER_OR_RANGE)
-    if isinstance(value, str):
-        if not re.fullmatch(RANGE[1:-1], value) or len(value) > 40:
-            raise fault(f"this is {describe(value)}", expected=_NUMBER_OR_RANGE)
-        first, last = (int(part) for part in value.split(".."))
-        if last < first:
-            raise fault(f"the range {value} is empty", expected=f"a last value of at least {first}")
-    else:
-        first = last = value
+    first, last = _first_and_last(value)
     if first < 1 or last > MAX_SIZE:
         raise fault(f"{value} is out of range", expected=f"sizes from 1 to {MAX_SIZE}")
-    return value if isinstance(value, int) else Range(first, last)
+    return first if isinstance(value, int) else Range(first, last)
 
 
 def _world(value: object) -> int | Range:
-    world = _extent(value)
-    last = world if isinstance(world, int) else world.last
-    if last > MAX_WORLD:
-        raise fault(f"a world of {last} ranks is too large", expected=f"at most {MAX_WORLD}")
-    return world
+    """The same of ranks."""
+    first, last = _first_and_last(value)
+    if first < 1 or last > MAX_WORLD:
+        raise fault(f"a world of {value} ranks is not possible", expected=f"1 to {MAX_WORLD} ranks")
+    return first if isinstance(value, int) else Range(first, last)
+
+
+def _first_and_last(value: object) -> tuple[int, int]:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise fault(f"this is {describe(value)}", expected=_NUMBER_OR_RANGE)
+    if isinstance(value, int):
+        return value, value
+    if not re.fullmatch(RANGE[1:-1], value) or len(value) > 40:
+        raise fault(f"this is {describe(value)}", expected=_NUMBER_OR_RANGE)
+    first, last = (int(part) for part in value.split(".."))
+    if last < first:
+        raise fault(f"the range {value} is empty", expected=f"a last value of at least {first}")
+    return first, last
 
 
 def _axis_size(value: object) -> int | str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgen.paths import no_project
+from kgen.paths import no_model, no_project
 from kgen.toolchain.configure import configure_command, needed_cmake
 from kgen.toolchain.find import ToolchainError, find_nvcc, is_recent_nvcc
 from kgen.toolchain.gpu import find_gpus, runs_projects
@@ -74,7 +74,7 @@ def read_model(project: Path) -> dict[str, Any]:
     """The contents of model.json. Raises ToolchainError unless `project` is the generated one of a model."""
     contents = read_project(project)
     if not (project / _MODEL).is_file():
-        raise ToolchainError(f"{project} is the project of a kernel, and this is for models")
+        raise ToolchainError(no_model(project))
     return contents
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from kgen.paths import no_project
+from kgen.paths import no_model
 from kgen.weights.checkpoint import WeightsError
 
 MAGIC = b"KGENWTS1"
@@ -97,7 +97,7 @@ def read_layout(project: Path) -> PackLayout:
         _check(layout)
         return layout
     except FileNotFoundError as error:
-        raise WeightsError(no_project(project)) from error
+        raise WeightsError(no_model(project)) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error) as error:
         raise WeightsError(f"{file}: not the model.json of a generated project: {error!r}") from error
 

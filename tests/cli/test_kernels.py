@@ -52,10 +52,23 @@ def test_generate_and_generate_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["check", "generate", "explain"])
 def test_what_the_runtime_does_not_have_is_said_at_the_operator(command: str, tmp_path: Path) -> None:
-    done = kgen(command, "all_reduce", cwd=tmp_path)
+    spec = tmp_path / "spec.yaml"
+    text = SPEC.with_name("ag_gemm.yaml").read_text().replace("outputs: [c]", "outputs: [a_full, c]")
+    spec.write_text(text)
+    done = kgen(command, spec, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "all_reduce.yaml:14:10: error: all_reduce alone is not there yet; " in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    message = "all_gather: `a_full` as an output is not there yet, only `c`"
+    assert f"{spec}:15:10: error: {message}\n" in done.stderr
+    assert list(tmp_path.iterdir()) == [spec]
+
+
+@pytest.mark.parametrize("world", ["0", "17", "8..100"])
+def test_a_world_that_cannot_be_is_said_once(world: str, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC.read_text().replace("1..8", world))
+    errors = json.loads(kgen("check", spec, "--json").stdout)
+    said = [(e["message"], e["expected"]) for e in errors]
+    assert said == [(f"a world of {world} ranks is not possible", "1 to 16 ranks")]
 
 
 def test_what_the_runtime_cannot_choose_is_said_at_the_choice(tmp_path: Path) -> None:
@@ -75,6 +88,33 @@ def test_explain() -> None:
     (prediction,) = report["predictions"]
     assert prediction["sizes"] == {"M": 4096}
     assert prediction["world"] == 2
+
+
+@pytest.mark.parametrize("name", ["all_gather", "reduce_scatter", "all_reduce", "all_to_all"])
+def test_collectives(name: str) -> None:
+    assert kgen("check", name).stderr.startswith(f"{name}: correct; 1 operator, 2 tensors, world 1, 2, ")
+    done = kgen("explain", name, "--dims", "M=32768")
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in ("what was chosen", "register", "MB sent", "faster than NCCL", "begun"):
+        assert words in done.stdout
+    assert ("one up to 1 MiB" in done.stdout) == (name == "all_reduce")
+    report = json.loads(kgen("explain", name, "--dims", "M=64", "--world", "2", "--json").stdout)
+    (prediction,) = report["predictions"]
+    assert prediction["shots"] == (1 if name == "all_reduce" else 0)
+
+
+def test_a_collective_has_nothing_to_overlap_with(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    text = SPEC.with_name("all_gather.yaml").read_text()
+    spec.write_text(f"{text}overlap: {{schedule: intra_sm, tile: [128, 256, 64], stages: 4}}\n")
+    errors = json.loads(kgen("check", spec, "--json").stdout)
+    keys = ("schedule", "tile", "stages")
+    assert [e["message"] for e in errors] == [f"there is no matmul, so {key} has no meaning" for key in keys]
+    spec.write_text(f"{text}overlap: {{comm_sms: 8}}\n")
+    (error,) = json.loads(kgen("check", spec, "--json").stdout)
+    assert error["message"].endswith("only all SMs: there is no product to overlap with")
+    spec.write_text(f"{text}overlap: {{transfer: register}}\n")
+    assert kgen("check", spec).returncode == 0
 
 
 @pytest.mark.parametrize(

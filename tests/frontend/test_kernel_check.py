@@ -37,7 +37,10 @@ BOTH: dict[str, tuple[list[tuple[str, str]], list[tuple[int, int, str]]]] = {
     ),
     "a broken world hides what it divides": (
         [("world: 2..8", "world: -1"), ("M: 1..64", "M: 7"), ("K: 64", "K: 63")],
-        [(4, 8, "-1 is out of range"), (5, 24, "K is 63, which makes rows that are no multiple of 16 bytes")],
+        [
+            (4, 8, "a world of -1 ranks is not possible"),
+            (5, 24, "K is 63, which makes rows that are no multiple of 16 bytes"),
+        ],
     ),
     "broken outputs hide what is written": (
         [("outputs: [c]", "outputs: c"), ("in: a, out", "in: aa, out")],

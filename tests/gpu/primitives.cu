@@ -30,15 +30,15 @@ void ranks_case(testing::Suite& suite, int world, int devices) {
         testing::PeerTensor<char> tensor{
             static_cast<std::uint32_t>(rank), static_cast<std::uint32_t>(world), {}};
         for (int r = 0; r < world; ++r) tensor.at[r] = memory.at(r);
-        std::uint32_t* wrong = nullptr;
-        check(cudaMallocManaged(&wrong, sizeof *wrong), "allocate a counter");
-        *wrong = 0;
+        std::uint32_t *wrong = nullptr, count = 0;
+        check(cudaMalloc(&wrong, sizeof *wrong), "allocate a counter");
+        check(cudaMemcpy(wrong, &count, sizeof count, cudaMemcpyHostToDevice), "clear a counter");
         const pk::bootstrap::cuda::Stream stream;
         exchange->barrier();
         run_rank<<<1, 256, 0, stream.get()>>>(tensor, places, wrong);
         check(cudaGetLastError(), "launch a rank");
         check(cudaStreamSynchronize(stream.get()), "run a rank");
-        const std::uint32_t count = *wrong;
+        check(cudaMemcpy(&count, wrong, sizeof count, cudaMemcpyDeviceToHost), "read a counter");
         check(cudaFree(wrong), "free a counter");
         exchange->barrier();
         testing::require(count == 0, std::to_string(count) + " values are wrong");

@@ -1,4 +1,4 @@
-// Compiles the collectives by themselves, which no generated kernel has yet.
+// Compiles the collectives, in types and forms of which few projects have more than one.
 #include "pk/lcsc/collective.hpp"
 
 namespace pk::lcsc {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "pk/engine/kernel.hpp"
+#include "pk/engine/product.hpp"
+#include "support/kernel_options.hpp"
 #include "support/ranks.hpp"
 
 namespace {
@@ -33,19 +35,9 @@ struct Program {
     static constexpr Dim m{"M", "m", 1, 1024, false}, n{"N", "n", 8, 512, false}, k{"K", "k", 8, 264, false};
 };
 
-struct Options {
-    std::uint32_t struct_bytes;
-    std::int32_t rank, world;
-    const char* rendezvous;
-    int (*exchange)(void*, const void*, void*, std::size_t);
-    void* user;
-    std::int32_t device;
-    std::uint32_t timeout_ms, sms;
-};
-
 template <class P>
-struct Handle final : pk::engine::Kernel<P> {
-    using pk::engine::Kernel<P>::Kernel;
+struct Handle final : pk::engine::Kernel<pk::engine::Product<P>> {
+    using pk::engine::Kernel<pk::engine::Product<P>>::Kernel;
 };
 
 // A whole number from -2 to 2 that depends on everything.
@@ -114,13 +106,7 @@ Run make_run(std::uint32_t number, int world, int rank, const Size& size) {
 template <Kind What, class Partial>
 void check_rank(const std::string& name, int world, int rank) {
     using Kernel = Handle<Program<What, Partial>>;
-    Options options{};
-    options.struct_bytes = sizeof options;
-    options.rank = rank;
-    options.world = world;
-    options.rendezvous = name.c_str();
-    options.timeout_ms = 3000;
-    options.sms = 2;
+    const testing::KernelOptions options = testing::kernel_options(name, world, rank);
     const std::unique_ptr<Kernel> kernel(Kernel::template create<Kernel>(&options));
 
     // One row belongs to one rank: the others get nothing that would keep them from running ahead. Long rows

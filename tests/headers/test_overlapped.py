@@ -1,4 +1,4 @@
-"""The host twin of the overlapped kernel, under ThreadSanitizer, whole and without one of its steps."""
+"""The host twins of products and collectives, under ThreadSanitizer, whole and without one of their steps."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ def protocol_steps() -> list[str]:
     return names[1:-1]
 
 
-def run_without(step: int, tmp_path: Path, seed: int = 1) -> subprocess.CompletedProcess[str]:
-    program = tmp_path / "overlapped"
+def run_without(
+    step: int, tmp_path: Path, source: str = "overlapped", seed: int = 1
+) -> subprocess.CompletedProcess[str]:
+    program = tmp_path / source
     command = [CXX, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread", "-O1", "-fsanitize=thread"]
     command += [
         f"-I{INCLUDE}",
         f"-I{HERE}",
         f"-DPK_DROP={step}",
-        str(HERE / "overlapped.cpp"),
+        str(HERE / f"{source}.cpp"),
         "-o",
         str(program),
     ]
@@ -41,13 +43,30 @@ def run_without(step: int, tmp_path: Path, seed: int = 1) -> subprocess.Complete
     return subprocess.run([str(program)], capture_output=True, text=True, timeout=300, env=variables)
 
 
-def test_all_ranks_agree_without_a_race(tmp_path: Path) -> None:
-    done = run_without(0, tmp_path)
+# By the families of steps: which twins have them.
+STEPS = protocol_steps()
+OF_COLLECTIVES = ("begun", "done", "finished", "epoch", "partial")
+OF_PRODUCTS = ("done", "units", "gathered", "partial", "finished", "epoch", "end")
+CASES = [
+    (source, step)
+    for source, families in (("overlapped", OF_PRODUCTS), ("collectives", OF_COLLECTIVES))
+    for step in STEPS
+    if step.rpartition("_")[2] in families
+]
+
+
+def test_every_step_has_a_twin() -> None:
+    assert {step for _, step in CASES} == set(STEPS)
+
+
+@pytest.mark.parametrize("source", ["overlapped", "collectives"])
+def test_all_ranks_agree_without_a_race(source: str, tmp_path: Path) -> None:
+    done = run_without(0, tmp_path, source)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", protocol_steps())
-def test_every_step_of_the_protocol_is_needed(step: str, tmp_path: Path) -> None:
-    done = run_without(protocol_steps().index(step) + 1, tmp_path)
+@pytest.mark.parametrize(("source", "step"), CASES)
+def test_every_step_of_the_protocol_is_needed(source: str, step: str, tmp_path: Path) -> None:
+    done = run_without(STEPS.index(step) + 1, tmp_path, source)
     assert done.returncode != 0, f"nobody notices that {step} is missing"

@@ -33,13 +33,27 @@ CASES = {
     ),
     "unknown section": ("name: small", "name: small\n«runtime»: 3", f"unknown key 'runtime' | {SECTIONS}"),
     "world is text": ("world: 2..8", "world: «two»", f"'world' is the text 'two' | {SIZE}"),
-    "world of none": ("world: 2..8", "world: «0..8»", "0..8 is out of range | sizes from 1 to 2147483647"),
+    "world of none": ("world: 2..8", "world: «0»", "a world of 0 ranks is not possible | 1 to 16 ranks"),
+    "world from none": (
+        "world: 2..8",
+        "world: «0..8»",
+        "a world of 0..8 ranks is not possible | 1 to 16 ranks",
+    ),
     "world is empty": (
         "world: 2..8",
         "world: «8..2»",
         "the range 8..2 is empty | a last value of at least 8",
     ),
-    "world is large": ("world: 2..8", "world: «2..99»", "a world of 99 ranks is too large | at most 64"),
+    "world is large": (
+        "world: 2..8",
+        "world: «2..17»",
+        "a world of 2..17 ranks is not possible | 1 to 16 ranks",
+    ),
+    "world is one large number": (
+        "world: 2..8",
+        "world: «99»",
+        "a world of 99 ranks is not possible | 1 to 16 ranks",
+    ),
     "dim is a fraction": ("N: 32", "N: «1.5»", f"'N' is the number 1.5 | {SIZE}"),
     "dim is zero": ("N: 32", "N: «0»", "0 is out of range | sizes from 1 to 2147483647"),
     "dim has no end": ("N: 32", "N: «1..»", f"'N' is the text '1..' | {SIZE}"),
@@ -166,7 +180,7 @@ def test_every_error_is_found_at_once() -> None:
     text = KERNEL.replace("world: 2..8", "world: 0").replace("N: 32", "N: many")
     text = text.replace("op: matmul", "op: matmull").replace("tile: [128", "tile: [x").replace("[c]", "[]")
     assert [(d.span.line, d.message) for d in errors_of(text)] == [
-        (4, "0 is out of range"),
+        (4, "a world of 0 ranks is not possible"),
         (5, "'N' is the text 'many'"),
         (12, "unknown operator 'matmull'"),
         (13, "this list is empty"),

@@ -22,9 +22,10 @@ ONLY_KGEN = {
     "expression: parenthesis",
     "expression in quotes",
     "batch is empty",
-    "world of none",
+    "world from none",
     "world is empty",
     "world is large",
+    "world is one large number",
 }
 
 

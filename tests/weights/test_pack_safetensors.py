@@ -279,6 +279,12 @@ def test_a_directory_that_is_no_project_is_refused(tmp_path):
         pack_weights(tmp_path, tmp_path, tmp_path / "out")
 
 
+def test_the_project_of_a_kernel_is_refused(tmp_path):
+    (tmp_path / "kernel.json").write_text('{"name": "small"}')
+    with pytest.raises(WeightsError, match="is the project of a kernel, and this is for models"):
+        pack_weights(tmp_path, tmp_path, tmp_path / "out")
+
+
 def test_header_is_checked_before_use(project, tmp_path):
     save_file(project.random(), tmp_path / "model.safetensors")
     out = tmp_path / "out"

@@ -1,8 +1,4 @@
-"""Pass 1 on kernels: operators become tasks of all ranks, at given sizes.
-
-Calls repeat with the workspace's buffers in turns, so that the pass after this one finds what a call must
-wait for before it writes to a buffer that the call before the last has read.
-"""
+"""Pass 1 on kernels with a product: operators become tasks of all ranks, at given sizes."""
 
 from __future__ import annotations
 
@@ -16,19 +12,14 @@ from kgen.ir.kernel.graph import KernelGraph
 from kgen.ir.kernel.matmul import Matmul
 from kgen.ir.kernel.operator import KernelOperator
 from kgen.ir.kernel.reduce_scatter import ReduceScatter
-from kgen.ir.problem import Problem
-from kgen.ir.region import Access, Box, Span, overlap, volume
-from kgen.passes.errors import CompileError
-from kgen.plan.kernel.instance import Instance, Kind, Shape, Stage, Task, order_of
+from kgen.ir.region import Access, volume
+from kgen.passes.kernel.stages import CALLS, box_of, check_alone, decompose_error, own_part, turn
+from kgen.plan.kernel.instance import Kind, ProductInstance, Shape, Stage, Task, order_of
 from kgen.plan.kernel.runtime import Reduce
 from kgen.plan.kernel.tiles import Shards, Tile, TileGrid, TileOrder, divide_up
-from kgen.tgraph.tgraph import Tasks, TGraph
-
-BUFFERS = 2  # of everything that peers write: a call and the next may overlap
-CALLS = BUFFERS + 1  # so that each buffer that is used again is seen
 
 
-def make_instance(graph: KernelGraph, shape: Shape, grid: TileGrid, *, calls: int = CALLS) -> Instance:
+def make_instance(graph: KernelGraph, shape: Shape, grid: TileGrid, *, calls: int = CALLS) -> ProductInstance:
     """The tasks of a few calls. Raises CompileError if they do not write each element exactly once."""
     maker = _Maker(graph, shape, grid)
     stages = []
@@ -36,25 +27,9 @@ def make_instance(graph: KernelGraph, shape: Shape, grid: TileGrid, *, calls: in
         for op in graph.ops:
             stages += [stage for stage in _STAGES[type(op)](maker, op, call) if stage.tasks]
     for stage in stages:
-        _check_alone(stage)
+        check_alone(stage)
     _check_whole(maker, stages)
-    return Instance(shape, grid, maker.weights, maker.gather, maker.reduce, tuple(stages))
-
-
-def task_graph(instance: Instance) -> TGraph:
-    """The tasks as a graph: rows of the task as its piece, and its number within the stage."""
-    counts = [len(stage.tasks) for stage in instance.stages]
-    begin = np.array([task.row for task in instance.tasks], dtype=np.int64)
-    return TGraph(
-        op_names=tuple(stage.name for stage in instance.stages),
-        tasks=Tasks(
-            op=np.repeat(np.arange(len(counts), dtype=np.int64), counts),
-            begin=begin,
-            end=begin + np.array([task.rows for task in instance.tasks], dtype=np.int64),
-            index=np.concatenate([np.arange(count, dtype=np.int64) for count in counts]),
-            origin=np.arange(sum(counts), dtype=np.int64),
-        ),
-    )
+    return ProductInstance(shape, tuple(stages), grid, maker.weights, maker.gather, maker.reduce)
 
 
 class _Maker:
@@ -94,7 +69,7 @@ def _push_rows(maker: _Maker, op: KernelOperator, call: int) -> Iterator[Stage]:
             for peer in (p for p in range(world) if p != rank):
                 part = (row, rows, 0, maker.shape.k)
                 tasks.append(Task(Kind.PUSH_ROWS, call, rank, peer, *part, rank, block, 0))
-    write = Access(_turn("gathered", call), _box(tasks, lambda t: (t.peer, t.row, t.rows, 0, t.columns)))
+    write = Access(turn("gathered", call), box_of(tasks, lambda t: (t.peer, t.row, t.rows, 0, t.columns)))
     yield Stage(op.name, Kind.PUSH_ROWS, call, tuple(tasks), (), write)
 
 
@@ -104,10 +79,12 @@ def _multiply(maker: _Maker, op: KernelOperator, call: int) -> Iterator[Stage]:
     tasks = [maker.task(Kind.MULTIPLY, call, r, r, tile) for r in ranks for tile in maker.tiles(r)]
     reads = []
     if maker.gather and maker.shape.world > 1:
-        box = _box(tasks, lambda t: (t.rank, t.row, t.rows if t.owner != t.rank else 0, 0, maker.shape.k))
-        reads.append(Access(_turn("gathered", call), box))
+        box = box_of(tasks, lambda t: (t.rank, t.row, t.rows if t.owner != t.rank else 0, 0, maker.shape.k))
+        reads.append(Access(turn("gathered", call), box))
     where = f"{op.out}.{call}" if maker.reduce is Reduce.NONE else f"sums.{call}"
-    yield Stage(op.name, Kind.MULTIPLY, call, tuple(tasks), tuple(reads), Access(where, _box(tasks, _tile)))
+    yield Stage(
+        op.name, Kind.MULTIPLY, call, tuple(tasks), tuple(reads), Access(where, box_of(tasks, own_part))
+    )
 
 
 def _reduce_scatter(maker: _Maker, op: KernelOperator, call: int) -> Iterator[Stage]:
@@ -127,13 +104,13 @@ def _all_reduce(maker: _Maker, op: KernelOperator, call: int) -> Iterator[Stage]
         for peer in ranks
         if tile.owner == rank != peer
     ]
-    write = Access(pushed, _box(pushes, lambda t: (t.peer, t.row, t.rows, t.column, t.columns)))
-    yield Stage(op.name, Kind.PUSH_SUM, call, tuple(pushes), (Access(own, _box(pushes, _tile)),), write)
+    write = Access(pushed, box_of(pushes, lambda t: (t.peer, t.row, t.rows, t.column, t.columns)))
+    yield Stage(op.name, Kind.PUSH_SUM, call, tuple(pushes), (Access(own, box_of(pushes, own_part)),), write)
     uses = [Task(Kind.USE, call, rank, rank, 0, shape.m, 0, shape.n, rank, 0, 0) for rank in ranks]
-    reads = [Access(own, _box(uses, _tile))]
+    reads = [Access(own, box_of(uses, own_part))]
     if shape.world > 1:
-        reads.append(Access(pushed, _box(uses, _tile)))
-    used = Access(f"used.{call}", _box(uses, lambda t: (t.rank, 0, 1, 0, 1)))
+        reads.append(Access(pushed, box_of(uses, own_part)))
+    used = Access(f"used.{call}", box_of(uses, lambda t: (t.rank, 0, 1, 0, 1)))
     yield Stage(op.name, Kind.USE, call, tuple(uses), tuple(reads), used)
 
 
@@ -147,14 +124,14 @@ def _sum(maker: _Maker, op: KernelOperator, call: int, out: str) -> Iterator[Sta
         other = task.rank if task.rank < task.owner else task.rank - 1
         return (task.owner, task.slot * others + other, 1, 0, 1)
 
-    products = Access(f"sums.{call}", _box(pushes, _tile))
-    write = Access(_turn("partials", call), _box(pushes, place))
+    products = Access(f"sums.{call}", box_of(pushes, own_part))
+    write = Access(turn("partials", call), box_of(pushes, place))
     yield Stage(op.name, Kind.PUSH_TILE, call, tuple(pushes), (products,), write)
-    reads = [Access(f"sums.{call}", _box(sums, _tile))]
+    reads = [Access(f"sums.{call}", box_of(sums, own_part))]
     if others:
-        places = _box(sums, lambda t: (t.rank, t.slot * others, others, 0, 1))
-        reads.append(Access(_turn("partials", call), places))
-    yield Stage(op.name, Kind.REDUCE, call, tuple(sums), tuple(reads), Access(out, _box(sums, _tile)))
+        places = box_of(sums, lambda t: (t.rank, t.slot * others, others, 0, 1))
+        reads.append(Access(turn("partials", call), places))
+    yield Stage(op.name, Kind.REDUCE, call, tuple(sums), tuple(reads), Access(out, box_of(sums, own_part)))
 
 
 _STAGES: dict[type[KernelOperator], Callable[[_Maker, KernelOperator, int], Iterator[Stage]]] = {
@@ -166,30 +143,6 @@ _STAGES: dict[type[KernelOperator], Callable[[_Maker, KernelOperator, int], Iter
 _REDUCES: dict[type[KernelOperator], Reduce] = {ReduceScatter: Reduce.SCATTER, AllReduce: Reduce.ALL}
 
 
-def _turn(buffer: str, call: int) -> str:
-    return f"{buffer}.{call % BUFFERS}"
-
-
-def _tile(task: Task) -> tuple[int, int, int, int, int]:
-    return (task.rank, task.row, task.rows, task.column, task.columns)
-
-
-def _box(tasks: list[Task], region: Callable[[Task], tuple[int, int, int, int, int]]) -> Box:
-    """(rank, row, rows, column, columns) of each task as a box."""
-    rank, row, rows, column, columns = np.array([region(t) for t in tasks], dtype=np.int64).reshape(-1, 5).T
-    return Box(Span(rank, rank + 1), Span(row, row + rows), Span(column, column + columns))
-
-
-def _check_alone(stage: Stage) -> None:
-    """No two tasks of a stage write the same element."""
-    box, count = stage.write.box, len(stage.tasks)
-    clash = np.argwhere(np.triu(overlap(box, box, (count, count)), 1))
-    if len(clash):
-        first, second = (str(stage.tasks[i]) for i in clash[0])
-        text = f"{first} and {second} write the same elements of `{stage.write.tensor}`"
-        raise _error(stage.operator, text)
-
-
 def _check_whole(maker: _Maker, stages: list[Stage]) -> None:
     """The product is computed as a whole on every rank, its sum once, and that is pushed to every peer."""
     world, whole = maker.shape.world, maker.shape.m * maker.shape.n
@@ -198,8 +151,4 @@ def _check_whole(maker: _Maker, stages: list[Stage]) -> None:
         written = int(np.sum(volume(stage.write.box)))
         if written != wanted.get(stage.kind, written):
             text = f"{stage.name} writes {written} elements of {wanted[stage.kind]}"
-            raise _error(stage.operator, text)
-
-
-def _error(operator: str, text: str) -> CompileError:
-    return CompileError("decompose", [Problem(f"{operator}: {text}", operator=operator)])
+            raise decompose_error(stage.operator, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,25 +13,30 @@ from kgen.ir.region import Tiles
 from kgen.passes.dependencies import Touch, order_by_regions
 from kgen.passes.errors import CompileError
 from kgen.passes.fuse_events import fuse_events
-from kgen.passes.kernel.decompose import make_instance, task_graph
-from kgen.passes.kernel.protocol import check_progress, check_protocol
-from kgen.passes.kernel.samples import samples
+from kgen.passes.kernel.decompose import make_instance
+from kgen.passes.kernel.decompose_collective import make_collective
+from kgen.passes.kernel.protocol import check_calls, check_progress, check_protocol
+from kgen.passes.kernel.samples import collective_samples, product_samples
+from kgen.passes.kernel.stages import task_graph
 from kgen.passes.linearize import linearize
 from kgen.passes.normalize import normalize
 from kgen.passes.verify import Stage, verify
 from kgen.plan.kernel.choice import Choice, choose
 from kgen.plan.kernel.flags import Family
-from kgen.plan.kernel.instance import Instance, Shape
-from kgen.plan.kernel.plan import KernelPlan, build_kernel_plan
-from kgen.plan.kernel.runtime import refusals
+from kgen.plan.kernel.instance import CollectiveInstance, Instance, Shape
+from kgen.plan.kernel.plan import CollectivePlan, KernelPlan, ProductPlan, build_kernel_plan
+from kgen.plan.kernel.runtime import PIECE, Collective, refusals
+from kgen.plan.kernel.tiles import divide_up
 from kgen.tgraph.tgraph import TGraph
+
+_BLOCKS = 3  # of threads, of an all-reduce in one shot
 
 
 @dataclass(frozen=True)
 class Sample:
     """What the passes found at one size: tasks and pairs of all ranks and calls, and how they are ordered.
 
-    crossing: pairs of tasks of two ranks that each family of flags orders.
+    crossing: pairs of tasks of two ranks that each family of flags orders. shots: of an all-reduce, else 0.
     """
 
     shape: Shape
@@ -38,6 +44,7 @@ class Sample:
     pairs: int
     events: int
     crossing: dict[Family, int]
+    shots: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ def compile_kernel(graph: KernelGraph) -> KernelCompilation:
     _refuse("support", refusals(graph))
     choice = choose(graph)
     plan = build_kernel_plan(graph, choice)
-    checked = tuple(_check(graph, plan, shape) for shape in samples(plan))
+    checked = tuple(_check(graph, plan))
     idle = {family for sample in checked for family, pairs in sample.crossing.items() if pairs == 0}
     idle -= {family for sample in checked for family, pairs in sample.crossing.items() if pairs}
     _refuse("protocol", [Problem(f"no pair of tasks needs the {family} flags") for family in sorted(idle)])
@@ -84,13 +91,39 @@ def order_tasks(instance: Instance) -> tuple[TGraph, TGraph]:
     return fused, linear
 
 
-def _check(graph: KernelGraph, plan: KernelPlan, shape: Shape) -> Sample:
-    instance = make_instance(graph, shape, plan.grid)
+def _check(graph: KernelGraph, plan: KernelPlan) -> Iterator[Sample]:
+    if isinstance(plan, CollectivePlan):
+        yield from _check_collective(graph, plan)
+    elif isinstance(plan, ProductPlan):
+        yield from _check_product(graph, plan)
+
+
+def _check_product(graph: KernelGraph, plan: ProductPlan) -> Iterator[Sample]:
+    for shape in product_samples(plan):
+        instance = make_instance(graph, shape, plan.grid)
+        check_progress(instance, plan.members)
+        yield _sample(instance, shape)
+
+
+def _check_collective(graph: KernelGraph, plan: CollectivePlan) -> Iterator[Sample]:
+    for shape in collective_samples(plan):
+        blocks = [0]  # one shot: a few blocks, the last of them ragged
+        if plan.collective is Collective.ALL_REDUCE:
+            blocks.append(divide_up(shape.m * shape.n // PIECE, _BLOCKS))
+        for block in blocks:
+            instance = make_collective(graph, shape, block=block)
+            check_calls(instance)
+            yield _sample(instance, shape)
+
+
+def _sample(instance: Instance, shape: Shape) -> Sample:
     _, linear = order_tasks(instance)
     crossing = check_protocol(instance, linear)
-    check_progress(instance, plan.members)
     pairs = sum(int(np.count_nonzero(block.mask)) for block in linear.pairs)
-    return Sample(shape, len(instance.tasks), pairs, len(linear.events), crossing)
+    shots = 0
+    if isinstance(instance, CollectiveInstance) and instance.collective is Collective.ALL_REDUCE:
+        shots = 1 if instance.one_shot else 2
+    return Sample(shape, len(instance.tasks), pairs, len(linear.events), crossing, shots)
 
 
 def _refuse(stage: str, problems: list[Problem]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from kgen.passes.errors import CompileError
 from kgen.plan.kernel.flags import Family, Flag, sets, waits
-from kgen.plan.kernel.instance import Instance, Kind, Task
+from kgen.plan.kernel.instance import CollectiveInstance, Instance, Kind, ProductInstance, Task
 from kgen.tgraph.tgraph import TGraph
 
 Flags = Callable[[Task, Instance], Iterator[Flag]]
-_OF_RANKS = (Family.DONE, Family.ENDS)
+_OF_RANKS = (Family.DONE, Family.ENDS, Family.BEGUN)
 STAGED = 4  # tiles of a block that wait to be pushed: Layout::staging_slots
 _SHOWN = 8
 
@@ -58,7 +58,9 @@ def check_protocol(
     return counts
 
 
-def check_progress(instance: Instance, sms: int, *, awaited_by: Flags = waits, set_by: Flags = sets) -> None:
+def check_progress(
+    instance: ProductInstance, sms: int, *, awaited_by: Flags = waits, set_by: Flags = sets
+) -> None:
     """That no role of any block waits for what comes only after it. Raises CompileError with the tasks.
 
     The consumers of a block take its tiles in order, its pushers push in that order, and a block has room for
@@ -97,6 +99,32 @@ def check_progress(instance: Instance, sms: int, *, awaited_by: Flags = waits, s
             for queue in (consumed, pushed):
                 for earlier, later in pairwise(queue):
                     before[later].add(earlier)
+    _check_acyclic(before, instance)
+
+
+def check_calls(instance: CollectiveInstance, *, awaited_by: Flags = waits, set_by: Flags = sets) -> None:
+    """That no rank of a collective waits for what comes only after it. Raises CompileError with the tasks.
+
+    A rank does one task after the other; the blocks of threads of one shot come by their numbers.
+    """
+    tasks = instance.tasks
+    setters: dict[Flag, list[int]] = defaultdict(list)
+    for i, task in enumerate(tasks):
+        for flag in set_by(task, instance):
+            setters[flag].append(i)
+    before: dict[int, set[int]] = {}
+    for i, task in enumerate(tasks):
+        before[i] = {j for flag in awaited_by(task, instance) for j in setters[flag]}
+    phases = {Kind.FILL: 0, Kind.USE: 2}
+    for rank in range(instance.shape.world):
+        own = [i for i, task in enumerate(tasks) if task.rank == rank]
+        own.sort(key=lambda i: (tasks[i].call, phases.get(tasks[i].kind, 1), tasks[i].block))
+        for earlier, later in pairwise(own):
+            before[later].add(earlier)
+    _check_acyclic(before, instance)
+
+
+def _check_acyclic(before: Mapping[int, set[int]], instance: Instance) -> None:
     try:
         TopologicalSorter(before).prepare()
     except CycleError as error:

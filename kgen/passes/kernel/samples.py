@@ -5,22 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kgen.plan.kernel.instance import Shape
-from kgen.plan.kernel.plan import DimRow, KernelPlan
+from kgen.plan.kernel.plan import CollectivePlan, DimRow, KernelPlan, ProductPlan
+from kgen.plan.kernel.runtime import PIECE
 
 _BLOCKS = 3  # of rows of a shard, so that a pair of tiles lacks one
 _TILES = 2  # side by side, besides what a ragged size leaves
 _DEPTH = 16  # of K nothing depends
+_ROWS = 5  # of each rank in a collective
 _MOST_RANKS = 4  # of larger worlds only one, with fewer blocks
 
 
-def samples(plan: KernelPlan) -> Iterator[Shape]:
+def product_samples(plan: ProductPlan) -> Iterator[Shape]:
     """Shapes that differ in all that the tasks depend on; sizes of which they do not are cut down."""
     dims = {dim.name: dim for dim in plan.dims}
+    for world, blocks in _worlds(plan):
+        for m in _sizes(dims[plan.m.dim], plan.tile.m, world, blocks):
+            yield Shape(m, _columns(dims[plan.n.dim], plan, world), _DEPTH, world)
+
+
+def collective_samples(plan: CollectivePlan) -> Iterator[Shape]:
+    """The same for a collective, with rows of as few pieces as there can be."""
+    dims = {dim.name: dim for dim in plan.dims}
+    for world, _ in _worlds(plan):
+        for m in _sizes(dims[plan.m.dim], 1, world, _ROWS):
+            yield Shape(m, PIECE * (world if plan.n.split else 1), 0, world)
+
+
+def _worlds(plan: KernelPlan) -> Iterator[tuple[int, int]]:
+    """Worlds, and blocks of a shard in them."""
     few = [world for world in plan.worlds if world <= _MOST_RANKS]
     for world in dict.fromkeys([*few, plan.worlds[0], plan.worlds[-1]]):
-        most = _BLOCKS if world <= _MOST_RANKS else 1
-        for m in _sizes(dims[plan.m.dim], plan.tile.m, world, most):
-            yield Shape(m, _columns(dims[plan.n.dim], plan, world), _DEPTH, world)
+        yield world, _BLOCKS if world <= _MOST_RANKS else 1
 
 
 def _sizes(dim: DimRow, height: int, world: int, blocks: int) -> list[int]:
@@ -34,6 +49,6 @@ def _sizes(dim: DimRow, height: int, world: int, blocks: int) -> list[int]:
     return sorted({cut(min(max(size, dim.lo), dim.hi)) for size in wanted})
 
 
-def _columns(dim: DimRow, plan: KernelPlan, world: int) -> int:
+def _columns(dim: DimRow, plan: ProductPlan, world: int) -> int:
     each = dim.hi // (world if plan.n.split else 1)
     return min(each, _TILES * plan.tile.n + each % plan.tile.n)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgen.plan.kernel.measured import Machine
-from kgen.plan.kernel.plan import KernelPlan
+from kgen.plan.kernel.plan import ProductPlan
 from kgen.plan.kernel.runtime import Reduce
 from kgen.plan.kernel.tiles import divide_up
 
@@ -58,7 +58,7 @@ class Prediction:
         return f"not worth fusing: {why}"
 
 
-def predict(plan: KernelPlan, sizes: Mapping[str, int], world: int, machine: Machine) -> Prediction:
+def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Machine) -> Prediction:
     """A call with these values of the dims that are ranges."""
     full = {dim.name: sizes.get(dim.name, dim.hi) for dim in plan.dims}
     m = full[plan.m.dim]
@@ -89,7 +89,7 @@ def predict(plan: KernelPlan, sizes: Mapping[str, int], world: int, machine: Mac
     )
 
 
-def _product_times(plan: KernelPlan, m: int, n: int, k: int, machine: Machine) -> tuple[float, float]:
+def _product_times(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> tuple[float, float]:
     """The product with tiles spread evenly over the SMs, and in rounds of whole tiles.
 
     Neither is faster than power and memory allow.
@@ -103,9 +103,9 @@ def _product_times(plan: KernelPlan, m: int, n: int, k: int, machine: Machine) -
     return max(least, even), max(least, _rounds(plan, m, n, machine) * steps)
 
 
-def _rounds(plan: KernelPlan, m: int, n: int, machine: Machine) -> int:
+def _rounds(plan: ProductPlan, m: int, n: int, machine: Machine) -> int:
     return divide_up(_tiles(plan, m, n), machine.sms)
 
 
-def _tiles(plan: KernelPlan, m: int, n: int) -> int:
+def _tiles(plan: ProductPlan, m: int, n: int) -> int:
     return divide_up(m, plan.tile.m) * divide_up(n * (2 if plan.silu_mul else 1), plan.tile.n)

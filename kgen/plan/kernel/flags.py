@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from kgen.plan.kernel.instance import Instance, Kind, Task
+from kgen.plan.kernel.instance import CollectiveInstance, Instance, Kind, ProductInstance, Task
 
 _PUSHES = (Kind.PUSH_ROWS, Kind.PUSH_TILE, Kind.PUSH_SUM)
 FREE_AFTER = 2  # calls: the buffers are used in turns
@@ -16,9 +16,10 @@ class Family(StrEnum):
     """Flags of one sort, named as in `pk::lcsc::Workspace`."""
 
     GATHERED = "gathered"  # [rank][block of rows]: set by the pushers of the rank, awaited by loaders
-    PARTIAL = "partial"  # [slot][rank]: set by the pushers of the rank, awaited by the tile's consumers
-    DONE = "done"  # [rank]: set when all of the rank's tasks are done, awaited before pushes
+    PARTIAL = "partial"  # [slot or block][rank]: set by pushers of the rank, awaited by what adds up
+    DONE = "done"  # [rank]: set when all of the rank's tasks are done, awaited before pushes, or the end
     ENDS = "ends"  # [rank][pusher]: set when sums have been pushed, awaited before the call ends
+    BEGUN = "begun"  # [rank]: set when a collective begins, awaited before anything moves
 
 
 class Flag(NamedTuple):
@@ -33,6 +34,21 @@ class Flag(NamedTuple):
 
 def sets(task: Task, instance: Instance) -> Iterator[Flag]:
     """The flags that are set once the task is done, for DONE and ENDS with all of its rank and call."""
+    if isinstance(instance, CollectiveInstance):
+        yield from (_set_in_one_shot if instance.one_shot else _set_by_collective)(task, instance)
+    elif isinstance(instance, ProductInstance):
+        yield from _set_by_product(task, instance)
+
+
+def waits(task: Task, instance: Instance) -> Iterator[Flag]:
+    """The flags that the task waits for."""
+    if isinstance(instance, CollectiveInstance):
+        yield from (_awaited_in_one_shot if instance.one_shot else _awaited_by_collective)(task, instance)
+    elif isinstance(instance, ProductInstance):
+        yield from _awaited_by_product(task, instance)
+
+
+def _set_by_product(task: Task, instance: ProductInstance) -> Iterator[Flag]:
     if task.kind is Kind.PUSH_ROWS:
         yield Flag(Family.GATHERED, task.call, task.peer, task.rank, task.block)
     if task.kind is Kind.PUSH_TILE:
@@ -48,8 +64,7 @@ def sets(task: Task, instance: Instance) -> Iterator[Flag]:
             yield Flag(Family.ENDS, task.call, rank, task.rank)
 
 
-def waits(task: Task, instance: Instance) -> Iterator[Flag]:
-    """The flags that the task waits for."""
+def _awaited_by_product(task: Task, instance: ProductInstance) -> Iterator[Flag]:
     ranks = range(instance.shape.world)
     if task.kind in _PUSHES and task.call > FREE_AFTER:
         yield from (Flag(Family.DONE, task.call - FREE_AFTER, task.rank, rank) for rank in ranks)
@@ -60,3 +75,47 @@ def waits(task: Task, instance: Instance) -> Iterator[Flag]:
             yield Flag(Family.PARTIAL, task.call, task.rank, rank, task.slot)
         if task.kind is Kind.USE:
             yield Flag(Family.ENDS, task.call, task.rank, rank)
+
+
+def _set_by_collective(task: Task, instance: CollectiveInstance) -> Iterator[Flag]:
+    """A call begins when its input is there and the output of the last is free; it has moved its part."""
+    for rank in _peers(task, instance):
+        if task.kind is Kind.FILL:
+            yield Flag(Family.BEGUN, task.call, rank, task.rank)
+        elif task.kind is Kind.USE:
+            yield Flag(Family.BEGUN, task.call + 1, rank, task.rank)
+        else:
+            yield Flag(Family.DONE, task.call, rank, task.rank)
+
+
+def _awaited_by_collective(task: Task, instance: CollectiveInstance) -> Iterator[Flag]:
+    """What the caller does after a call comes after its end."""
+    for rank in _peers(task, instance):
+        if task.kind is Kind.MOVE:
+            yield Flag(Family.BEGUN, task.call, task.rank, rank)
+        elif task.kind is Kind.USE:
+            yield Flag(Family.DONE, task.call, task.rank, rank)
+        elif task.call > 1:
+            yield Flag(Family.DONE, task.call - 1, task.rank, rank)
+
+
+def _set_in_one_shot(task: Task, instance: CollectiveInstance) -> Iterator[Flag]:
+    """A push says that it is there, and that what the peer pushed in the last call has been read."""
+    if task.kind is Kind.PUSH_SUMMAND:
+        yield Flag(Family.PARTIAL, task.call, task.peer, task.rank, task.block)
+    elif task.kind is Kind.ADD:
+        for rank in _peers(task, instance):
+            yield Flag(Family.PARTIAL, task.call + 1, rank, task.rank, task.block)
+
+
+def _awaited_in_one_shot(task: Task, instance: CollectiveInstance) -> Iterator[Flag]:
+    """A block pushes to where it did two calls before: the last call's flag says that this has been read."""
+    if task.kind is Kind.ADD:
+        for rank in _peers(task, instance):
+            yield Flag(Family.PARTIAL, task.call, task.rank, rank, task.block)
+    elif task.kind is Kind.PUSH_SUMMAND and task.call > FREE_AFTER:
+        yield Flag(Family.PARTIAL, task.call - 1, task.rank, task.peer, task.block)
+
+
+def _peers(task: Task, instance: Instance) -> Iterator[int]:
+    return (rank for rank in range(instance.shape.world) if rank != task.rank)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from kgen.ir.region import Access
-from kgen.plan.kernel.runtime import Reduce
+from kgen.plan.kernel.runtime import Collective, Reduce
 from kgen.plan.kernel.tiles import Shards, TileGrid, TileOrder
 
 
@@ -21,13 +21,19 @@ class Kind(StrEnum):
     PUSH_SUM = "push sum"  # a tile that is added up, from its owner to a peer's output
     USE = "use"  # of the output, by the caller, between two calls
 
+    # Of a collective by itself.
+    FILL = "fill"  # the input, by the caller, before a call
+    MOVE = "move"  # from the rank's input to a peer's output, or its share of the sum to whoever gets that
+    PUSH_SUMMAND = "push summand"  # a block of pieces, to a peer's workspace
+    ADD = "add"  # a block of pieces: the rank's summand and what its peers have pushed
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
     """A task of `rank`, which for a push brings something to `peer`; else peer is rank.
 
     row, rows, column, columns: what it is about, in the whole output or the whole input. owner, block, slot:
-    as in a Tile (a block of rows has slot 0).
+    as in a Tile (a block of rows has slot 0, and so has all that a collective moves).
     """
 
     kind: Kind
@@ -73,7 +79,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of a call: rows of all ranks together, and the columns and the depth of one rank's product."""
+    """Sizes of a call: rows of all ranks together, and the columns and the depth of one rank's product.
+
+    Of a collective the rows and columns of the whole tensor, and no depth.
+    """
 
     m: int
     n: int
@@ -83,13 +92,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Instance:
-    """All tasks, stage by stage in program order. weights: products side by side, 2 for silu_mul."""
+    """All tasks, stage by stage in program order."""
 
     shape: Shape
-    grid: TileGrid
-    weights: int
-    gather: bool
-    reduce: Reduce
     stages: tuple[Stage, ...]
 
     @cached_property
@@ -102,9 +107,30 @@ class Instance:
         """How rows are dealt."""
         return Shards(self.shape.m, self.shape.world)
 
+
+@dataclass(frozen=True)
+class ProductInstance(Instance):
+    """Of a kernel with a product. weights: products side by side, 2 for silu_mul."""
+
+    grid: TileGrid
+    weights: int
+    gather: bool
+    reduce: Reduce
+
     def order(self, rank: int) -> TileOrder:
         """In which order a rank computes its tiles: `Block::order` of `pk/lcsc/block.hpp`."""
         return order_of(self.shape, self.grid, self.weights, rank, self.reduce)
+
+
+@dataclass(frozen=True)
+class CollectiveInstance(Instance):
+    """Of a collective by itself. The tensor of an all-reduce is seen as rows of one piece: those are dealt.
+
+    one_shot: an all-reduce in which each rank adds up everything.
+    """
+
+    collective: Collective
+    one_shot: bool
 
 
 def order_of(shape: Shape, grid: TileGrid, weights: int, rank: int, reduce: Reduce) -> TileOrder:

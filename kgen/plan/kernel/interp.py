@@ -10,7 +10,8 @@ from kgen.ir.kernel.arithmetic import Ranks
 from kgen.ir.kernel.graph import KernelGraph
 from kgen.ir.linear import silu
 from kgen.ir.machine import Array
-from kgen.plan.kernel.instance import Instance, Kind, Task
+from kgen.plan.kernel.instance import CollectiveInstance, Instance, Kind, ProductInstance, Task
+from kgen.plan.kernel.interp_collective import CollectiveMachine
 from kgen.plan.kernel.runtime import Reduce
 from kgen.tgraph.tgraph import START_EVENT, TGraph
 
@@ -27,9 +28,15 @@ def run_instance(
     """The output of each call on every rank, in float64, from its inputs on every rank.
 
     The order is one that `rng` draws from those that the events of `tgraph` allow. All memory is poisoned at
-    first, so that what a task reads too early shows.
+    first, so that what a task reads too early shows. Of an all-reduce by itself an output has a row for each
+    piece, as its instance.
     """
-    machine = _Machine(graph, instance, calls)
+    machine: _Machine | CollectiveMachine
+    if isinstance(instance, CollectiveInstance):
+        machine = CollectiveMachine(graph, instance, calls)
+    else:
+        assert isinstance(instance, ProductInstance)
+        machine = _Machine(graph, instance, calls)
     left = [len(event.producers) for event in tgraph.events]
     triggers = tgraph.triggers()
     ready = list(tgraph.events[START_EVENT].consumers)
@@ -50,9 +57,9 @@ def run_instance(
 
 
 class _Machine:
-    """The memory of all ranks."""
+    """The memory of all ranks of a kernel with a product."""
 
-    def __init__(self, graph: KernelGraph, instance: Instance, calls: Sequence[Inputs]) -> None:
+    def __init__(self, graph: KernelGraph, instance: ProductInstance, calls: Sequence[Inputs]) -> None:
         product = graph.matmul
         assert product is not None
         self.instance, self.product, self.turns = instance, product, 2

@@ -30,7 +30,9 @@ class Machine:
 
     step: 64 steps of K of a 128 x 256 tile on one SM, at full rate. flops: what is sustained by all SMs in
     long products, in which power sets the clock. collective: what NCCL adds to a product, of the bytes that a
-    rank sends.
+    rank sends, from calls that sent `measured`. copies, sums, one_shot: what collectives by themselves take
+    besides a launch and their flags, of the bytes that a rank sends: those that only copy, those that add up,
+    and all-reduces in one shot.
     """
 
     name: str
@@ -43,6 +45,10 @@ class Machine:
     graph_launch: float
     flag: float
     collective: Rate
+    measured: tuple[float, float]
+    copies: Rate
+    sums: Rate
+    one_shot: Rate
     transfers: dict[Transfer, Rate]
 
 
@@ -58,6 +64,12 @@ H200 = Machine(
     flag=1.2e-6,  # half of there and back
     # A line through what NCCL 2.28 added to GEMMs, all-gather and reduce-scatter of 17 to 268 MB, no graph.
     collective=Rate(30e-6, 290e9),
+    measured=(17e6, 268e6),
+    # Through all-gathers of 16 and 128 MiB and an all-to-all of 256 MiB of each rank.
+    copies=Rate(3.7e-6, 358e9),
+    # Through reduce-scatters of 16 and 128 MiB and an all-reduce of 256 MiB.
+    sums=Rate(7e-6, 340e9),
+    one_shot=Rate(2e-6, 289e9),  # through all-reduces of 64 KiB and 1 MiB
     transfers={
         Transfer.REGISTER: Rate(0.0, 368e9),  # stores of 132 SMs; of 16 SMs 338 GB/s
         Transfer.TMA: Rate(0.0, 362e9),  # of 8 SMs

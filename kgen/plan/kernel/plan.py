@@ -1,4 +1,4 @@
-"""The plan of an overlapped kernel: everything that a template prints."""
+"""The plan of a kernel: everything that a template prints."""
 
 from __future__ import annotations
 
@@ -7,21 +7,29 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from kgen.ir.kernel.dims import Axis, Range
 from kgen.ir.kernel.graph import KernelGraph
-from kgen.ir.kernel.matmul import Matmul
 from kgen.ir.kernel.overlap import Schedule, Tile, Transfer
 from kgen.ir.tensor import DType
-from kgen.plan.kernel.choice import Choice
-from kgen.plan.kernel.runtime import GROUP, MAX_WORLD, MEMBERS, PACE, Reduce, form_of
+from kgen.plan.kernel.choice import Choice, ProductChoice
+from kgen.plan.kernel.runtime import (
+    GROUP,
+    MEMBERS,
+    PACE,
+    Collective,
+    Reduce,
+    collective_of,
+    form_of,
+)
 from kgen.plan.kernel.tiles import TileGrid
 
 
 class Role(StrEnum):
-    """What a tensor of the caller is to the product: the fields of `pk::engine::Call`."""
+    """What a tensor of the caller is to the kernel: the fields of `pk::engine::Call`."""
 
-    ROWS = "rows"  # the first operand
+    ROWS = "rows"  # the first operand, or that of a collective
     WEIGHT = "weight"
     UP = "up"
     BIAS = "bias"
@@ -40,7 +48,7 @@ class DimRow:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An axis of the product. split: each rank has an equal part of it."""
+    """An axis of a matrix. split: each rank has an equal part of it."""
 
     dim: str
     split: bool
@@ -60,12 +68,12 @@ class TensorRow:
     shard: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelPlan:
     """Everything a generated project is made of.
 
-    worlds: the numbers of ranks with which the kernel runs. m, n, k: the axes of the product; the rows that
-    are gathered or scattered are not split, since every rank's product has all of them.
+    worlds: the numbers of ranks with which the kernel runs. m, n: the axes of the output; rows that ranks
+    share are dealt and not split: they may be any number.
     """
 
     name: str
@@ -76,10 +84,23 @@ class KernelPlan:
     dtype: DType
     m: Part
     n: Part
+    deterministic: bool
+    schedule: Schedule | None  # None: there is nothing to overlap with
+    transfer: Transfer
+
+    @property
+    def world(self) -> Range:
+        """The smallest and the largest number of ranks."""
+        return Range(self.worlds[0], self.worlds[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductPlan(KernelPlan):
+    """A product, and what ranks exchange before it or after it. m, n, k: the axes of a rank's product."""
+
     k: Part
     gather: bool
     reduce: Reduce
-    deterministic: bool
     bias: bool
     residual: bool
     silu_mul: bool
@@ -88,13 +109,6 @@ class KernelPlan:
     group: int
     members: int
     pace: int
-    schedule: Schedule
-    transfer: Transfer
-
-    @property
-    def world(self) -> Range:
-        """The smallest and the largest number of ranks."""
-        return Range(self.worlds[0], self.worlds[-1])
 
     @property
     def grid(self) -> TileGrid:
@@ -102,30 +116,33 @@ class KernelPlan:
         return TileGrid(self.tile.m, self.tile.n, self.members, self.group)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectivePlan(KernelPlan):
+    """A collective by itself. n is split where a rank has columns, before or after."""
+
+    collective: Collective
+
+
 def build_kernel_plan(graph: KernelGraph, choice: Choice) -> KernelPlan:
     """The plan of a graph that the runtime does not refuse."""
+    plan = _product(graph, choice) if isinstance(choice, ProductChoice) else _collective(graph, choice)
+    text = json.dumps(asdict(plan), sort_keys=True, separators=(",", ":"))
+    return replace(plan, digest=hashlib.sha256(text.encode()).hexdigest())
+
+
+def _product(graph: KernelGraph, choice: ProductChoice) -> ProductPlan:
     form, product = form_of(graph), graph.matmul
     assert product is not None
     x, weight = graph.types[product.x], graph.types[product.weight]
     axes = {"M": x.shape[0], "N": weight.shape[0], "K": x.shape[1]}
-    names = {role: _name(role, axis, graph) for role, axis in axes.items()}
-    extents = dict(graph.dims) | {names[role]: axis for role, axis in axes.items() if isinstance(axis, int)}
-    plan = KernelPlan(
-        name=graph.name,
-        digest="",
-        worlds=tuple(world for world in graph.worlds if world <= MAX_WORLD),
-        dims=tuple(
-            DimRow(name, known, known) if isinstance(known, int) else DimRow(name, *known)
-            for name, known in extents.items()
-        ),
-        tensors=tuple(_tensors(graph, product, names)),
-        dtype=x.dtype,
-        m=Part(names["M"], False),
-        n=Part(names["N"], weight.shard == 0),
-        k=Part(names["K"], x.shard == 1),
+    roles = {name: Role.ROWS if slot == "x" else Role(slot) for slot, name in product.reads.items()}
+    roles |= {op.reads["x"]: Role.ROWS for op in graph.ops if op.out == product.x}
+    return ProductPlan(
+        **_shared(graph, choice, axes, roles),
+        n=Part(_name("N", axes["N"], graph), weight.shard == 0),
+        k=Part(_name("K", axes["K"], graph), x.shard == 1),
         gather=form.gather,
         reduce=form.reduce,
-        deterministic=graph.deterministic,
         bias=product.bias is not None,
         residual=product.residual is not None,
         silu_mul=product.up is not None,
@@ -134,11 +151,41 @@ def build_kernel_plan(graph: KernelGraph, choice: Choice) -> KernelPlan:
         group=GROUP,
         members=MEMBERS,
         pace=PACE[form.reduce],
-        schedule=choice.schedule,
-        transfer=choice.transfer,
     )
-    text = json.dumps(asdict(plan), separators=(",", ":"))
-    return replace(plan, digest=hashlib.sha256(text.encode()).hexdigest())
+
+
+def _collective(graph: KernelGraph, choice: Choice) -> CollectivePlan:
+    (op,) = graph.ops
+    x, out = op.reads["x"], op.out
+    axes = dict(zip("MN", graph.types[x].shape, strict=True))
+    return CollectivePlan(
+        **_shared(graph, choice, axes, {x: Role.ROWS}),
+        n=Part(_name("N", axes["N"], graph), 1 in (graph.types[x].shard, graph.types[out].shard)),
+        collective=collective_of(graph),
+    )
+
+
+def _shared(
+    graph: KernelGraph, choice: Choice, axes: Mapping[str, Axis], roles: Mapping[str, Role]
+) -> dict[str, Any]:
+    """The fields of every plan, all but n. roles: of inputs."""
+    names = {role: _name(role, axis, graph) for role, axis in axes.items()}
+    extents = dict(graph.dims) | {names[role]: axis for role, axis in axes.items() if isinstance(axis, int)}
+    return {
+        "name": graph.name,
+        "digest": "",
+        "worlds": graph.worlds,
+        "dims": tuple(
+            DimRow(name, known, known) if isinstance(known, int) else DimRow(name, *known)
+            for name, known in extents.items()
+        ),
+        "tensors": tuple(_tensors(graph, roles, names)),
+        "dtype": graph.types[graph.outputs[0]].dtype,
+        "m": Part(names["M"], False),
+        "deterministic": graph.deterministic,
+        "schedule": choice.schedule,
+        "transfer": choice.transfer,
+    }
 
 
 def _name(role: str, axis: Axis, graph: KernelGraph) -> str:
@@ -151,7 +198,7 @@ def _name(role: str, axis: Axis, graph: KernelGraph) -> str:
 
 
 _AXES = {
-    Role.ROWS: ("M", "K"),
+    Role.ROWS: ("M", "K"),  # of a collective: M and N
     Role.WEIGHT: ("N", "K"),
     Role.UP: ("N", "K"),
     Role.BIAS: ("N",),
@@ -160,10 +207,9 @@ _AXES = {
 }
 
 
-def _tensors(graph: KernelGraph, product: Matmul, names: Mapping[str, str]) -> Iterator[TensorRow]:
+def _tensors(graph: KernelGraph, roles: Mapping[str, Role], names: Mapping[str, str]) -> Iterator[TensorRow]:
     """In the order of the graph, the output last."""
-    roles = {name: Role.ROWS if slot == "x" else Role(slot) for slot, name in product.reads.items()}
-    roles |= {op.reads["x"]: Role.ROWS for op in graph.ops if op.out == product.x}
     for name in (*graph.inputs, *graph.outputs):
         role, type_ = roles.get(name, Role.OUTPUT), graph.types[name]
-        yield TensorRow(name, role, type_.dtype, tuple(names[axis] for axis in _AXES[role]), type_.shard)
+        axes = _AXES[role] if role is not Role.ROWS or "K" in names else _AXES[Role.OUTPUT]
+        yield TensorRow(name, role, type_.dtype, tuple(names[axis] for axis in axes), type_.shard)

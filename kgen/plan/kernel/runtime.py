@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
+from kgen.ir.kernel.all_gather import AllGather
+from kgen.ir.kernel.all_reduce import AllReduce
+from kgen.ir.kernel.all_to_all import AllToAll
+from kgen.ir.kernel.constraint import ROW_BYTES
 from kgen.ir.kernel.graph import KernelGraph
 from kgen.ir.kernel.overlap import Schedule, Tile, Transfer
 from kgen.ir.problem import Problem
+from kgen.ir.tensor import DType
 
 
 class Reduce(StrEnum):
@@ -19,6 +24,21 @@ class Reduce(StrEnum):
     ALL = "all"
 
 
+class Collective(StrEnum):
+    """What a kernel without a product does: `pk::lcsc::Collective`."""
+
+    GATHER = "gather"
+    SCATTER = "scatter"
+    ALL_REDUCE = "all_reduce"
+    TO_COLUMNS = "to_columns"  # all-to-all of a tensor of which a rank has rows, and then columns
+    TO_ROWS = "to_rows"  # and the way back
+
+    @property
+    def sums(self) -> bool:
+        """Whether it adds up what ranks have; others only copy."""
+        return self in (Collective.SCATTER, Collective.ALL_REDUCE)
+
+
 class Form(NamedTuple):
     """What a kernel does besides multiplying."""
 
@@ -26,7 +46,7 @@ class Form(NamedTuple):
     reduce: Reduce
 
 
-# By the kinds of the operators, in order: what there is. Everything else is refused.
+# Kernels with a product, by the kinds of the operators in order. Besides them there is each collective alone.
 FORMS = {
     ("matmul",): Form(False, Reduce.NONE),
     ("all_gather", "matmul"): Form(True, Reduce.NONE),
@@ -35,6 +55,8 @@ FORMS = {
 }
 TILE = Tile(128, 256, 64)
 STAGES = range(2, 5)
+ONE_SHOT_MOST = 1 << 20  # bytes of an all-reduce in one shot: pk::lcsc::small_most pieces
+PIECE = ROW_BYTES // DType.BF16.itemsize  # elements that a thread of a collective moves at a time
 MEMBERS = 2  # blocks of a cluster
 GROUP = 8  # rows of pairs of tiles that are walked column by column
 PACE = {
@@ -42,15 +64,24 @@ PACE = {
     Reduce.SCATTER: 8000,
     Reduce.ALL: 8000,
 }  # cycles between batches of a pusher, of 132 SMs
-MAX_WORLD = 16  # pk::lcsc::max_ranks
 PUSHERS = 3  # communicator warps of a block
 SCHEDULES = (Schedule.INTRA_SM,)  # warps of the SMs that compute also push
 TRANSFERS = (Transfer.REGISTER,)
 
 
 def form_of(graph: KernelGraph) -> Form:
-    """What a graph without `refusals` does."""
+    """What a graph with a product and without `refusals` does."""
     return FORMS[tuple(op.kind for op in graph.ops)]
+
+
+def collective_of(graph: KernelGraph) -> Collective:
+    """What a graph without a product does."""
+    (op,) = graph.ops
+    if isinstance(op, AllToAll):
+        return Collective.TO_COLUMNS if op.split == 1 else Collective.TO_ROWS
+    if isinstance(op, AllReduce):
+        return Collective.ALL_REDUCE
+    return Collective.GATHER if isinstance(op, AllGather) else Collective.SCATTER
 
 
 def refusals(graph: KernelGraph) -> list[Problem]:
@@ -60,6 +91,8 @@ def refusals(graph: KernelGraph) -> list[Problem]:
 
 def _form(graph: KernelGraph) -> Iterator[Problem]:
     kinds = tuple(op.kind for op in graph.ops)
+    if graph.matmul is None and len(kinds) == 1:
+        return
     if kinds in FORMS:
         last = graph.ops[-1]
         for name in graph.outputs:
@@ -72,14 +105,9 @@ def _form(graph: KernelGraph) -> Iterator[Problem]:
         known = [i for i in range(len(kinds)) if any(form[: i + 1] == kinds[: i + 1] for form in FORMS)]
         wrong = min(len(known), len(kinds) - 1)
         what = f"{kinds[wrong]} after {kinds[wrong - 1]}" if wrong else kinds[wrong]
-        alone = " alone" if len(kinds) == 1 else ""
         forms = ", ".join("[" + ", ".join(form) + "]" for form in FORMS)
-        yield Problem(
-            f"{what}{alone} is not there yet; generated kernels are {forms}", operator=graph.ops[wrong].name
-        )
-    if not any(world <= MAX_WORLD for world in graph.worlds):
-        text = f"a world of {graph.world} is not there yet, only up to {MAX_WORLD} ranks"
-        yield Problem(text, setting="world")
+        text = f"{what} is not there yet; generated kernels are one collective, {forms}"
+        yield Problem(text, operator=graph.ops[wrong].name)
 
 
 def _product(graph: KernelGraph) -> Iterator[Problem]:
@@ -101,7 +129,9 @@ def _overlap(graph: KernelGraph) -> Iterator[Problem]:
     if asked.schedule not in (None, *SCHEDULES):
         yield _choice("schedule", asked.schedule, ", ".join(SCHEDULES))
     elif asked.comm_sms is not None:
-        yield _choice("comm_sms", str(asked.comm_sms), "warps of every SM communicate")
+        alone = "all SMs: there is no product to overlap with"
+        there = alone if graph.matmul is None else "warps of every SM communicate"
+        yield _choice("comm_sms", str(asked.comm_sms), there)
     if asked.transfer not in (None, *TRANSFERS):
         yield _choice("transfer", asked.transfer, ", ".join(TRANSFERS))
     if asked.tile not in (None, TILE):

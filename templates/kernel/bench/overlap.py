@@ -5,6 +5,7 @@
 Needs PyTorch and a GPU for each rank. Times are the slowest rank's: the median and the 99th percentile of
 replays of a CUDA graph, on random data. Beside it, in the same run: the product alone (cuBLAS), product and
 collective (cuBLAS and NCCL), and torch's asynchronous tensor parallelism where it has the same operation.
+Of a collective alone: NCCL, and the bytes that a rank sends in a second.
 Exit code 0: correct; 1: a wrong result; 2: it could not be run.
 """
 
@@ -34,7 +35,7 @@ SECONDS = 300  # of a case
 SECONDS_TO_END = 30  # of ranks that are told to
 ROW_ELEMENTS = 8  # rows of matrices are multiples of 16 bytes
 COLUMNS = (
-    f"{'':30} {'this':>9} {'p99':>9} {'TF/s':>6} {'product':>9} {'':6} {'+ NCCL':>9} {'':6}"
+    f"{'':30} {'this':>9} {'p99':>9} {{rate}} {'product':>9} {'':6} {'+ NCCL':>9} {'':6}"
     f" {'async TP':>9} {'':6} {'bound':>6} {'error':>9} {'torch':>9}"
 )
 
@@ -47,7 +48,7 @@ def sizes_of(kernel: dict[str, Any], case: str, world: int) -> dict[str, int]:
     """The size of every dim: fixed, as the case says ("M=4096,K=512"), or the largest. Raises CannotRun."""
     dims = {dim["name"]: dim for dim in kernel["dims"]}
     units = dict.fromkeys(dims, 1)
-    for part in (kernel["n"], kernel["k"]):
+    for part in filter(None, (kernel["n"], kernel["k"])):
         unit = ROW_ELEMENTS * (world if part["split"] else 1)
         units[part["dim"]] = max(units[part["dim"]], unit)
     sizes = {name: dim["hi"] // units[name] * units[name] for name, dim in dims.items()}
@@ -127,7 +128,8 @@ def run_for(command: Sequence[str], seconds: float) -> int | None:
 def line(row: dict[str, Any]) -> str:
     """A row of the table: times in us, and how many times as long as this kernel the others take."""
     sizes = " ".join(f"{name}={size}" for name, size in row["sizes"].items())
-    text = f"{sizes:30} {row['us']:9.1f} {row['us_p99']:9.1f} {row['tflops']:6.0f}"
+    rate = row["tflops"] if "tflops" in row else row["gbytes_per_s"]
+    text = f"{sizes:30} {row['us']:9.1f} {row['us_p99']:9.1f} {rate:6.0f}"
     for name in ("product", "nccl", "async_tp"):
         other = row.get(f"{name}_us")
         text += f" {'-':>9} {'-':>6}" if other is None else f" {other:9.1f} {other / row['us']:6.2f}"
@@ -184,7 +186,7 @@ def main() -> int:
         print(f"{error.filename}: {error.strerror}" if error.filename else error, file=sys.stderr)
         return 2
     print(f"{kernel['name']} on {found['world']} x {found['gpu']}; us, and times as long as this kernel")
-    print(COLUMNS)
+    print(COLUMNS.format(rate=f"{'GB/s' if kernel['collective'] else 'TF/s':>6}"))
     for row in found["cases"]:
         print(line(row))
     for what, why in found["missing"].items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from peers import Peers, silu_product
+from collectives import Collective
+from peers import Peers, Work, silu_product
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "python"))
@@ -20,6 +22,7 @@ DTYPE = {"bf16": torch.bfloat16, "f16": torch.float16}[KERNEL["dtype"]]
 # Of the norm of the result: rounding of the result and of summands, and of sums of many products.
 TOLERANCE = {"bf16": 8e-3, "f16": 1e-3}[KERNEL["dtype"]]
 CHECKED_ROWS = 64
+SHARED: list[torch.Tensor] = []  # what peers see stays until the end
 GRAPH_SECONDS = 2e-3  # of work in a graph, so that its launch does not count
 
 
@@ -88,10 +91,9 @@ def error_of(found: torch.Tensor, expected: torch.Tensor) -> float:
 def case_row(
     kernel: Any, peers: Peers, sizes: dict[str, int], replays: int, missing: dict[str, str]
 ) -> dict[str, Any]:
-    tensors = {
-        tensor["name"]: torch.randn(kernel.local_shape(tensor["name"], sizes), device="cuda").to(DTYPE)
-        for tensor in KERNEL["tensors"]
-    }
+    tensors = make_tensors(kernel, sizes)
+    for tensor in tensors.values():
+        tensor.normal_()
     named = {tensor["role"]: tensor["name"] for tensor in KERNEL["tensors"]}
     output = named["output"]
     tensors[output].fill_(float("nan"))
@@ -103,27 +105,75 @@ def case_row(
 
     times = replayed(run, replays)
     kernel.wait()
-    m, n, k = (
-        sizes[KERNEL[axis]["dim"]] // (dist.get_world_size() if KERNEL[axis]["split"] else 1)
-        for axis in "mnk"
-    )
-    flops = 2 * m * n * k * (2 if KERNEL["silu_mul"] else 1)
     row: dict[str, Any] = {
         "sizes": sizes,
         "us": times[len(times) // 2],
         "us_p99": times[int(len(times) * 0.99)],
     }
-    row["tflops"] = flops / row["us"] * 1e-6
-    work = peers.of({role: tensors[name] for role, name in named.items()}, m)
-    rows = torch.randint(0, max(1, len(tensors[output])), (CHECKED_ROWS,), device="cuda")
+    given = {role: tensors[name] for role, name in named.items()}
+    m = sizes[KERNEL["m"]["dim"]]
+    if KERNEL["collective"]:
+        return row | collective_row(
+            Collective(KERNEL["collective"], given["rows"], m), given, row["us"], replays
+        )
+    return row | product_row(peers.of(given, m), given, sizes, row["us"], replays, missing)
+
+
+def make_tensors(kernel: Any, sizes: dict[str, int]) -> dict[str, torch.Tensor]:
+    """This rank's tensors. Where peers can use them themselves they lie in one block that is shown to all.
+
+    Each begins at the same place of the block on every rank: those whose rows are dealt come last.
+    """
+    world, aligned = dist.get_world_size(), 128
+    places, room = {}, 0
+    for tensor in sorted(KERNEL["tensors"], key=lambda tensor: tensor["shard"] == 0):
+        largest = [sizes[dim] for dim in tensor["shape"]]
+        if tensor["shard"] is not None:
+            largest[tensor["shard"]] = -(-largest[tensor["shard"]] // world)
+        places[tensor["name"]] = room
+        room += -(-math.prod(largest) // aligned) * aligned
+    block = torch.empty(room, device="cuda", dtype=DTYPE)
+    if KERNEL["shares"]:
+        SHARED.append(block)
+        kernel.share(block.data_ptr(), block.numel() * block.element_size())
+    shapes = {name: kernel.local_shape(name, sizes) for name in places}
+    return {name: block[at : at + math.prod(shapes[name])].view(shapes[name]) for name, at in places.items()}
+
+
+def collective_row(
+    work: Collective, given: dict[str, torch.Tensor], us: float, replays: int
+) -> dict[str, Any]:
+    row = {"gbytes_per_s": work.sent_bytes / us * 1e-3, "nccl_us": replayed(work.run, replays)[replays // 2]}
+    expected = work.expected()
+    row["error"] = error_of(given["output"], expected)
+    row["torch_error"] = error_of(work.result(), expected)
+    row["correct"] = row["error"] <= (TOLERANCE if work.adds else 0)
+    return row
+
+
+def product_row(
+    work: Work,
+    tensors: dict[str, torch.Tensor],
+    sizes: dict[str, int],
+    us: float,
+    replays: int,
+    missing: dict[str, str],
+) -> dict[str, Any]:
+    m, n, k = (
+        sizes[KERNEL[axis]["dim"]] // (dist.get_world_size() if KERNEL[axis]["split"] else 1)
+        for axis in "mnk"
+    )
+    row: dict[str, Any] = {"tflops": 2 * m * n * k * (2 if KERNEL["silu_mul"] else 1) / us * 1e-6}
+    output = tensors["output"]
+    rows = torch.randint(0, max(1, len(output)), (CHECKED_ROWS,), device="cuda")
     expected = work.expected(rows)
-    if not len(tensors[output]):  # this rank has none; it has asked all the same, as all must
+    if not len(output):  # this rank has none; it has asked all the same, as all must
         rows, expected = rows[:0], expected[:0]
-    row["error"] = error_of(tensors[output][rows], expected)
+    row["error"] = error_of(output[rows], expected)
     row["torch_error"] = error_of(work.together()[rows], expected)
     row["correct"] = row["error"] <= TOLERANCE
     row["product_us"] = replayed(work.product, replays)[replays // 2]
-    if dist.get_world_size() > 1 and (KERNEL["gather"] or KERNEL["reduce"] != "none"):
+    if dist.get_world_size() > 1 and KERNEL["communicates"]:
         row["nccl_us"] = replayed(work.together, replays)[replays // 2]
         row["bound"] = row["nccl_us"] / max(row["product_us"], row["nccl_us"] - row["product_us"])
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from elements import NAN, ROUNDING, SMALLEST, Bits, Reals, to_bits, to_reals
-from project import BY_ROLE, DIMS, KERNEL, OUTPUT, TENSORS
+from project import BY_ROLE, DIMS, KERNEL, OUTPUT, ROLES, TENSORS
 
 # Of a dot product with fp32 sums: the steps' roundings add up like the root of their number.
 _SUM_ROUNDING = 2.0**-22
@@ -37,13 +37,13 @@ def nearest_size(role: str, wanted: int, world: int) -> int:
 def make_sizes(world: int, m: int, n: int, k: int) -> dict[str, int]:
     """Sizes close to those wanted, by the names of the dims."""
     wanted = {"m": m, "n": n, "k": k}
-    return {KERNEL[role]["dim"]: nearest_size(role, size, world) for role, size in wanted.items()}
+    return {KERNEL[role]["dim"]: nearest_size(role, wanted[role], world) for role in ROLES}
 
 
 def products(sizes: dict[str, int], world: int) -> int:
-    """Multiplications of all ranks."""
-    count = world * int(np.prod([sizes[KERNEL[role]["dim"]] for role in "mnk"], dtype=np.int64))
-    return count // (world if any(KERNEL[role]["split"] for role in "mnk") else 1)
+    """Multiplications of all ranks; of a collective alone, elements."""
+    count = world * int(np.prod([sizes[KERNEL[role]["dim"]] for role in ROLES], dtype=np.int64))
+    return count // (world if any(KERNEL[role]["split"] for role in ROLES) else 1)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Problem:
     def __init__(self, world: int, sizes: dict[str, int], *, exact: bool = False, seed: int = 0) -> None:
         self.world, self.sizes, self.exact = world, sizes, exact
         self._random = np.random.default_rng(seed)
-        self._steps = sizes[KERNEL["k"]["dim"]]
+        self._steps = sizes[KERNEL["k"]["dim"]] if KERNEL["k"] else 1
         self.inputs: list[dict[str, Bits]] = [{} for _ in range(world)]
         for name, tensor in TENSORS.items():
             if tensor["role"] == "output":
@@ -99,6 +99,8 @@ class Problem:
 
     def expected(self) -> list[Expected]:
         """What every rank must find."""
+        if KERNEL["collective"]:
+            return self._moved()
         sums = [self._product(rank, "weight") for rank in range(self.world)]
         if KERNEL["reduce"] != "none":
             total, error = (np.sum(parts, axis=0) for parts in zip(*sums, strict=True))
@@ -107,6 +109,21 @@ class Problem:
             rows = [self._output_rows(rank) for rank in range(self.world)]
             sums = [(total[r], error[r]) for r in rows]
         return [self._stored(rank, *sums[rank]) for rank in range(self.world)]
+
+    def _moved(self) -> list[Expected]:
+        """Of a collective alone: its input, or the sum of all, cut as the output is."""
+        given = TENSORS[BY_ROLE["rows"]]
+        parts = [to_reals(inputs[BY_ROLE["rows"]]) for inputs in self.inputs]
+        if given["shard"] is not None:
+            whole = np.concatenate(parts, axis=given["shard"])
+            error = np.zeros_like(whole)
+        else:  # summands
+            whole, size = np.sum(parts, axis=0), np.sum(np.abs(parts), axis=0)
+            error = self.world * _SUM_ROUNDING * size + ROUNDING * np.abs(whole) + SMALLEST
+        if self.exact:
+            whole, error = to_reals(to_bits(whole)), np.zeros_like(whole)
+        cuts = [self._part(TENSORS[OUTPUT], rank) for rank in range(self.world)]
+        return [Expected(whole[cut], error[cut]) for cut in cuts]
 
     def _part(self, tensor: dict[str, Any], rank: int) -> tuple[slice, ...]:
         axes = [slice(None)] * len(tensor["shape"])

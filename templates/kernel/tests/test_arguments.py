@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from problem import Problem, unit
-from project import BY_ROLE, DIMS, KERNEL, OUTPUT, TENSORS
+from project import BY_ROLE, DIMS, KERNEL, OUTPUT, ROLES, TENSORS
 from ranks import Rank, as_threads, new_rendezvous, open_kernel
 
 MATRICES = [name for name, tensor in TENSORS.items() if len(tensor["shape"]) == 2]
 RANGES = [name for name, dim in DIMS.items() if dim["lo"] != dim["hi"]]
-ROLES = {KERNEL[role]["dim"]: role for role in "mnk"}
+BY_DIM = {KERNEL[role]["dim"]: role for role in ROLES}
 
 
 class Raw:
@@ -95,7 +95,7 @@ def test_bad_sizes(with_raw: Callable[..., None], some_world: int) -> None:
             field, low, high = dim.lower(), DIMS[dim]["lo"], DIMS[dim]["hi"]
             for size in {0, low - 1, high + 1, 2**32 - 1}:
                 raw.refused(raw.run(**{field: size}), f"arguments.{field} is {size}", f"{low} to {high}")
-            step = unit(ROLES[dim], some_world)
+            step = unit(BY_DIM[dim], some_world)
             if step > 1 and high > step:
                 size = (high - 1) // step * step + 1
                 raw.refused(raw.run(**{field: size}), f"arguments.{field} is {size}", "a multiple of ")

@@ -21,7 +21,6 @@ from ranks import Rank, as_threads, new_rendezvous, open_kernel
 
 MEGABYTE = 1 << 20
 WORLD = KERNEL["world"]
-IS_COLLECTIVE = KERNEL["gather"] or KERNEL["reduce"] != "none"
 
 
 def resident_bytes() -> int:
@@ -105,7 +104,7 @@ def test_ranks_that_do_not_come(binding: ModuleType, library: Any, machine: Any,
 
 def test_a_rank_that_does_not_run(binding: ModuleType, library: Any, machine: Any, problem: Problem) -> None:
     """The others learn which rank they waited for; process and device stay usable, the kernel does not."""
-    if not IS_COLLECTIVE or problem.world == 1:
+    if not KERNEL["communicates"] or problem.world == 1:
         pytest.skip("nobody waits for anybody")
     rendezvous, here = new_rendezvous(), threading.Barrier(problem.world)
     missing = 0 if KERNEL["gather"] else problem.world - 1  # one with rows, where rows are waited for

@@ -67,7 +67,7 @@ def test_a_process_that_dies_before_it_meets(
 
 
 def test_a_process_that_dies_in_a_run(machine: Any, library: Any, sizes_for: Any, processes: int) -> None:
-    if processes == 1 or not (KERNEL["gather"] or KERNEL["reduce"] != "none"):
+    if processes == 1 or not KERNEL["communicates"]:
         pytest.skip("nobody waits for anybody")
     dies = 0 if KERNEL["gather"] else processes - 1  # one with rows, where rows are waited for
     case = {

@@ -1,4 +1,4 @@
-"""An all-reduce whose output the ranks have shown each other: peers write to it themselves."""
+"""Matrices that the ranks have shown each other: peers read and write them themselves."""
 
 from __future__ import annotations
 
@@ -7,28 +7,33 @@ from typing import Any
 
 import pytest
 from problem import Problem
-from project import KERNEL
+from project import BY_ROLE, KERNEL, OUTPUT
 from ranks import Rank, as_threads, new_rendezvous, open_kernel
 
 pytestmark = pytest.mark.skipif(
-    KERNEL["reduce"] != "all", reason="peers do not write to this kernel's output"
+    not KERNEL["shares"], reason="peers do not use this kernel's matrices themselves"
 )
 
 
+NAMES = [BY_ROLE["rows"], OUTPUT] if KERNEL["collective"] else [OUTPUT]
+
+
 @pytest.mark.parametrize("gap", [0, 24])
-def test_a_shared_output(
-    binding: ModuleType, library: Any, machine: Any, sizes_for: Any, world: int, gap: int
+@pytest.mark.parametrize("rows", [2, 257, 1100])
+def test_shared_matrices(
+    binding: ModuleType, library: Any, machine: Any, sizes_for: Any, world: int, rows: int, gap: int
 ) -> None:
-    """Run after run, and between them into memory that was not shared, which is copied."""
-    problem, rendezvous = Problem(world, sizes_for(world, 257, 264), seed=5), new_rendezvous()
+    """Run after run, and between them with memory that was not shared, which is copied."""
+    problem, rendezvous = Problem(world, sizes_for(world, rows, 1032), seed=5), new_rendezvous()
     expected = problem.expected()
 
     def body(rank: int) -> None:
         memory = machine.memory(rank)
         with open_kernel(binding, library, rank, world, rendezvous, **machine.options(rank)) as kernel:
             shared, other = (Rank(kernel, memory, problem, gap=gap) for _ in range(2))
-            argument = binding.view("output", shared.output.argument())
-            kernel.share(argument.data, shared.output.buffer.nbytes)
+            for name in NAMES:
+                array = shared.arrays[name]
+                kernel.share(binding.view(name, array.argument()).data, array.buffer.nbytes)
             for turn in range(6):
                 mine = other if turn % 3 == 2 else shared
                 mine.output.poison()
@@ -38,3 +43,31 @@ def test_a_shared_output(
         memory.free()
 
     as_threads(world, body)
+
+
+@pytest.mark.skipif(not KERNEL["collective"], reason="this kernel does not compare its ranks' calls")
+def test_ranks_that_are_not_called_alike(
+    binding: ModuleType, library: Any, machine: Any, sizes_for: Any, some_world: int
+) -> None:
+    """One rank has its matrices elsewhere in what was shown: all learn of it."""
+    if some_world == 1:
+        pytest.skip("there is nobody else")
+    problem, rendezvous = Problem(some_world, sizes_for(some_world, 1100, 1032)), new_rendezvous()
+
+    def body(rank: int) -> None:
+        memory = machine.memory(rank)
+        options = machine.options(rank) | {"timeout_ms": 1000}
+        with open_kernel(binding, library, rank, some_world, rendezvous, **options) as kernel:
+            both = [Rank(kernel, memory, problem) for _ in range(2)]
+            for mine in both:
+                for name in NAMES:
+                    array = mine.arrays[name]
+                    kernel.share(binding.view(name, array.argument()).data, array.buffer.nbytes)
+            both[1 if rank == 0 else 0].run()
+            with pytest.raises(binding.KernelError) as error:
+                kernel.wait()
+            assert error.value.status in (binding.Status.INVALID_ARGUMENT, binding.Status.TIMEOUT)
+            assert f"rank {rank}" in error.value.sentence
+        memory.free()
+
+    as_threads(some_world, body)

@@ -14,27 +14,12 @@ from kgen.passes.kernel.pipeline import order_tasks
 from kgen.plan.kernel.instance import Instance, Shape
 from kgen.plan.kernel.interp import InterpError, run_instance
 from kgen.plan.kernel.tiles import TileGrid
-from kgen.tgraph.tgraph import Event, TGraph
 from tests.kernels import SMALL, kernel
+from tests.passes.kernel.tasks import inputs, without
 
 GRID = TileGrid(4, 8, 2, 2)
 SIZES = [(1, 2), (13, 2), (64, 1), (29, 3), (2, 4), (41, 8)]
 CALLS = 3
-
-
-def inputs(
-    graph: KernelGraph, sizes: dict[str, int], world: int, rng: np.random.Generator
-) -> dict[str, Ranks]:
-    """Small whole numbers, so that sums are exact in any order."""
-    return {
-        name: [
-            rng.integers(-3, 4, graph.types[name].local_shape(graph.dims, sizes, world, rank)).astype(
-                np.float64
-            )
-            for rank in range(world)
-        ]
-        for name in graph.inputs
-    }
 
 
 def case(name: str, m: int, world: int) -> tuple[KernelGraph, Instance, list[dict[str, Ranks]], list[Ranks]]:
@@ -55,26 +40,6 @@ def test_every_order_gives_the_same(name: str, m: int, world: int) -> None:
         for mine, reference in zip(found, wanted, strict=True):
             for got, want in zip(mine, reference, strict=True):
                 np.testing.assert_allclose(got, want, rtol=1e-12, atol=0)
-
-
-def without(tgraph: TGraph, instance: Instance, producer: str, consumer: str) -> TGraph:
-    """No task of one kind and call waits for one of another, such as `push rows/1`."""
-
-    def is_(number: int, what: str) -> bool:
-        kind, call = what.split("/")
-        task = instance.tasks[number]
-        return (task.kind.value, task.call) == (kind, int(call))
-
-    events: list[Event] = []
-    free: list[int] = list(tgraph.events[0].consumers)
-    for event in tgraph.events[1:]:
-        if any(is_(task, consumer) for task in event.consumers):
-            event = Event(tuple(t for t in event.producers if not is_(t, producer)), event.consumers)
-        if event.producers:
-            events.append(event)
-        else:
-            free += event.consumers
-    return replace(tgraph, events=(Event((), tuple(sorted(free))), *events))
 
 
 MUTANTS = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from kgen.passes.errors import CompileError
@@ -13,10 +12,11 @@ from kgen.passes.kernel.decompose import make_instance
 from kgen.passes.kernel.pipeline import compile_kernel, order_tasks
 from kgen.passes.kernel.protocol import check_progress, check_protocol
 from kgen.plan.kernel.flags import Family, Flag, sets, waits
-from kgen.plan.kernel.instance import Instance, Kind, Shape, Task
+from kgen.plan.kernel.instance import Instance, Kind, ProductInstance, Shape, Task
 from kgen.plan.kernel.runtime import Reduce
 from kgen.plan.kernel.tiles import TileGrid
 from tests.kernels import AG, AR, RS, SMALL, kernel, shipped
+from tests.passes.kernel.tasks import crossing
 
 GRID = TileGrid(4, 8, 2, 2)
 SHAPES = [
@@ -28,18 +28,8 @@ SHAPES = [
 ]
 
 
-def instance_of(text: str, shape: Shape, calls: int = 3) -> Instance:
+def instance_of(text: str, shape: Shape, calls: int = 3) -> ProductInstance:
     return make_instance(kernel(text), shape, GRID, calls=calls)
-
-
-def crossing(instance: Instance) -> Iterator[tuple[Task, Task]]:
-    """Pairs of tasks of two ranks."""
-    _, linear = order_tasks(instance)
-    for block in linear.pairs:
-        for p, c in np.argwhere(block.mask).tolist():
-            pair = instance.tasks[block.first_producer + p], instance.tasks[block.first_consumer + c]
-            if pair[0].rank != pair[1].rank:
-                yield pair
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kgen.ir.problem import Problem
 from kgen.passes.errors import CompileError
 from kgen.passes.kernel.pipeline import compile_kernel
-from kgen.plan.kernel.plan import DimRow, KernelPlan, Part, Role
+from kgen.plan.kernel.plan import DimRow, Part, ProductPlan, Role
 from kgen.plan.kernel.runtime import Reduce, refusals
 from kgen.render.kernel import make_kernel
-from tests.kernels import AG, AG_ALL, AG_SILU, GATHER, GEMM, RS, kernel, shipped
+from tests.kernels import AG, AG_ALL, AG_SILU, GATHER, GEMM, RS, SPECS, kernel, shipped
 
 SUMMAND = "  r: {shape: [M, N], dtype: bf16, partial: true}\n"
 
 
-def plan_of(text: str) -> KernelPlan:
-    return compile_kernel(kernel(text)).plan
+AG_RS = AG.replace("[c]", "[d]").replace(
+    "  c: {shape: [M, N], dtype: bf16}",
+    "  c: {shape: [M, N], dtype: bf16, partial: true}\n  d: {shape: [M, N], dtype: bf16, shard: {axis: 0}}",
+)
+AG_RS = AG_RS.replace("outputs", "  - {op: reduce_scatter, in: c, out: d, axis: 0}\noutputs")
+
+
+def plan_of(text: str) -> ProductPlan:
+    plan = compile_kernel(kernel(text)).plan
+    assert isinstance(plan, ProductPlan)
+    return plan
 
 
 def test_a_reduction() -> None:
-    plan = compile_kernel(shipped("gemm_rs")).plan
+    plan = plan_of((SPECS / "gemm_rs.yaml").read_text())
     assert (plan.gather, plan.reduce, plan.deterministic) == (False, Reduce.SCATTER, True)
     assert (plan.m, plan.n, plan.k) == (Part("M", False), Part("N", False), Part("K", True))
     assert plan.worlds == (1, 2, 4, 8)
@@ -75,18 +86,9 @@ def test_what_templates_get() -> None:
     assert make_kernel(plan_of(AG))["kind"] == "ag_gemm"
 
 
-REFUSED = {
-    "all_gather": ("all_gather", "", "all_gather alone is not there yet"),
-    "reduce_scatter": ("reduce_scatter", "", "reduce_scatter alone is not there yet"),
-    "all_to_all": ("all_to_all", "", "all_to_all alone is not there yet"),
-    "all_reduce": ("all_reduce", "", "all_reduce alone is not there yet"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_shipped_kernels_that_are_not_there_yet(name: str) -> None:
-    (problem,) = refusals(shipped(name))
-    assert (problem.operator, problem.setting, str(problem).partition(";")[0]) == REFUSED[name]
+@pytest.mark.parametrize("path", sorted(SPECS.glob("*.yaml")), ids=lambda path: str(path.stem))
+def test_all_shipped_kernels_are_there(path: Path) -> None:
+    assert refusals(shipped(path.stem)) == []
 
 
 def problem_of(text: str) -> Problem:
@@ -109,6 +111,12 @@ def problem_of(text: str) -> Problem:
             AG.replace(GATHER, "").replace("a_full", "a").replace("[M, N],", "[M, N], shard: {axis: 0},"),
             "matmul",
             "matmul: a product of rows that are sharded (`a`) is not there yet without all_gather",
+        ),
+        (
+            AG_RS,
+            "reduce_scatter",
+            "reduce_scatter after matmul is not there yet; generated kernels are one collective, [matmul], "
+            "[all_gather, matmul], [matmul, reduce_scatter], [matmul, all_reduce]",
         ),
         (
             RS.replace("true], out", "true], residual: r, out").replace("  d: {", f"{SUMMAND}  d: {{"),
@@ -143,12 +151,3 @@ def test_choices_that_are_there() -> None:
     compilation = compile_kernel(kernel(text))
     assert compilation.plan.stages == 3
     assert {why for _, _, why in compilation.choice.reasons} == {"the spec asks for it"}
-
-
-def test_worlds_that_are_not_there_yet() -> None:
-    problem = problem_of(AG.replace("1..8", "17..20"))
-    assert (problem.setting, str(problem)) == (
-        "world",
-        "a world of 17..20 is not there yet, only up to 16 ranks",
-    )
-    assert plan_of(AG.replace("1..8", "15..20")).worlds == (15, 16)

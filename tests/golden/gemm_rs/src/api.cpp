@@ -2,10 +2,11 @@
 #include "gemm_rs/gemm_rs.h"
 
 #include "pk/engine/kernel.hpp"
+#include "pk/engine/product.hpp"
 #include "program.hpp"
 
 using pk::engine::Status;
-using Engine = pk::engine::Kernel<generated::gemm_rs::Program>;
+using Engine = pk::engine::Kernel<pk::engine::Product<generated::gemm_rs::Program>>;
 
 struct gemm_rs_kernel final : Engine {
     using Engine::Engine;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pk/engine/shape.hpp"
+#include "pk/lcsc/layout.hpp"
 
 namespace generated::gemm_rs {
 
@@ -17,7 +18,7 @@ struct Program {
         static constexpr bool silu_mul = false;
     };
 
-    static constexpr std::uint64_t digest = 0x365e9c3932513579;
+    static constexpr std::uint64_t digest = 0x3285e26732ee5dbb;
     static constexpr std::uint32_t abi = 1;
     static constexpr std::uint32_t least_world = 1, most_world = 8;
     // Name, field of the arguments, range, whether ranks split it.

@@ -13,32 +13,22 @@
 #include <string>
 
 #include "pk/bootstrap/bootstrap.hpp"
-#include "pk/engine/outputs.hpp"
 #include "pk/engine/report.hpp"
-#include "pk/engine/workspace.hpp"
-#if PK_CUDA
-#include "pk/engine/cuda_backend.hpp"
-#else
-#include "pk/engine/host_backend.hpp"
-#endif
+#include "pk/engine/shape.hpp"
+#include "pk/engine/shared_memory.hpp"
 
 namespace pk::engine {
 
 inline constexpr std::uint32_t default_timeout_ms = 20000;
 
-#if PK_CUDA
-template <class C>
-using Backend = CudaBackend<C>;
-#else
-template <class C>
-using Backend = HostBackend<C>;
-#endif
-
-// Program: what kgen compiled. Config; abi, digest of the plan, least_world, most_world; the Dims m, n, k.
-template <class Program>
+// Operation: what is run, an overlapped product (product.hpp) or a collective by itself (collective.hpp).
+// Program, what kgen compiled (abi, digest of the plan, least_world, most_world, Dims); Device, which runs
+// it; Arguments, what all runs have in common; check_sizes, plan, fill; Checked and check, which throw what
+// is wrong with a call; enqueue.
+template <class Operation>
 class Kernel {
-    using C = typename Program::Config;
-    using Device = Backend<C>;
+    using Program = typename Operation::Program;
+    using Device = typename Operation::Device;
 
 public:
     // Collective: all ranks call, and all succeed or all fail.
@@ -76,9 +66,9 @@ public:
         exchange_ = bootstrap::connect(meeting);
         bootstrap::Exchange* const exchange = exchange_.get();
         agree(*exchange);
-        const WorkspacePlan plan = plan_workspace<C>(world_, largest_sizes<Program>(world_));
-        bootstrap::together(
-            *exchange, [&] { device_ = std::make_unique<Device>(options.device, options.sms, plan.blocks); });
+        const auto plan = Operation::plan(world_);
+        bootstrap::together(*exchange,
+                            [&] { device_ = std::make_unique<Device>(options.device, options.sms, plan); });
         typename Device::Place place{};
         bootstrap::together(*exchange, [&] { place = device_->place(); });
         const auto places = bootstrap::gather(*exchange, place);
@@ -94,32 +84,14 @@ public:
     // belongs elsewhere, and nothing here finds out in time.
     void run(const Call& call, void* stream) {
         check_process();
-        const Sizes sizes = sizes_of<Program>(call.m, call.n, call.k, world_, "arguments.");
-        const lcsc::Shards shards = lcsc::deal_rows(sizes.m, world_);
-        const Strides strides = checked_matrices<Program>(call, sizes, shards.count(rank_));
+        const auto checked = Operation::check(call, rank_, world_);
         const std::lock_guard lock(mutex_);
-        if (device_->failed()) fail(Status::timeout, "a run before this one failed: ", failure());
-
-        lcsc::Arguments a = common_;
-        a.m = sizes.m;
-        a.n = sizes.n;
-        a.k = sizes.k;
-        a.shards = lcsc::deal_rows(sizes.m, a.world);
-        a.shard = call.rows.data;
-        a.shard_stride = strides.rows;
-        a.out_stride = strides.output;
-        CopyOut copy;
-        if constexpr (C::reduce == lcsc::Reduce::all) {
-            copy = place_outputs(a, const_cast<void*>(call.output.data));
-        } else {
-            a.outs[a.rank] = const_cast<void*>(call.output.data);
-        }
-        a.bias = call.bias.data;
-        a.residual = call.residual.data;
-        device_->run(a, {call.weight.data, strides.weight, call.up.data, strides.up}, copy, stream);
+        if (device_->failed())
+            fail(status_of(device_->report()), "a run before this one failed: ", failure());
+        Operation::enqueue(*device_, common_, shared_, call, checked, stream);
     }
 
-    // Collective, before a run whose output is in this memory: peers then write to it themselves.
+    // Collective, before a run that has a matrix in this memory: peers then read and write it themselves.
     void share(void* memory, std::uint64_t bytes) {
         check_process();
         const std::lock_guard lock(mutex_);
@@ -132,7 +104,7 @@ public:
         check_process();
         device_->wait();
         const std::lock_guard lock(mutex_);
-        if (device_->failed()) fail(Status::timeout, failure());
+        if (device_->failed()) fail(status_of(device_->report()), failure());
     }
 
     template <class CInfo>
@@ -156,15 +128,6 @@ protected:
     ~Kernel() = default;
 
 private:
-    // Where all ranks write to: the output, where it was shown, else the workspace, from where it is copied.
-    CopyOut place_outputs(lcsc::Arguments& a, void* output) const {
-        const std::uint64_t stride = std::uint64_t{a.out_stride} * 2, row_bytes = std::uint64_t{a.n} * 2;
-        if (shared_.find(output, (a.m - 1) * stride + row_bytes, a.world, a.outs)) return {};
-        for (std::uint32_t r = 0; r < a.world; ++r) a.outs[r] = a.peers[r] + a.workspace.sums;
-        a.out_stride = a.n;
-        return {output, a.outs[a.rank], stride, row_bytes, row_bytes, a.m};
-    }
-
     // Every rank must mean the same by what it reads and writes.
     void agree(bootstrap::Exchange& exchange) const {
         struct Card {
@@ -191,22 +154,16 @@ private:
             fail(Status::invalid_argument, "the world is ", world_, ", expected ", Program::least_world,
                  " to ", Program::most_world, " (the ranks that the library was generated for)");
         }
-        for (const Dim* dim : {&Program::m, &Program::n, &Program::k}) {
-            const std::uint32_t multiple = dim == &Program::m ? 1 : elements_of_16_bytes;
-            if (dim->field == nullptr) (void)part_of(*dim, dim->first, world_, multiple, "");
-        }
+        Operation::check_sizes(world_);
     }
 
-    // What all runs have in common. A kernel without a collective knows no ranks: each is alone.
-    void fill(const WorkspacePlan& plan, std::uint32_t timeout_ms) {
-        static constexpr bool alone = !C::gather && C::reduce == lcsc::Reduce::none;
-        common_.rank = alone ? 0 : rank_;
-        common_.world = alone ? 1 : world_;
-        for (std::uint32_t r = 0; r < common_.world; ++r) {
-            common_.peers[r] = peers_.at(static_cast<int>(alone ? rank_ : r));
-        }
+    template <class Plan>
+    void fill(const Plan& plan, std::uint32_t timeout_ms) {
+        common_.rank = rank_;
+        common_.world = world_;
+        for (std::uint32_t r = 0; r < world_; ++r) common_.peers[r] = peers_.at(static_cast<int>(r));
         common_.timeout_ns = std::uint64_t{timeout_ms} * 1000000;
-        common_.workspace = plan.places;
+        Operation::fill(common_, plan);
         device_->fill(common_);
     }
 
@@ -227,7 +184,7 @@ private:
     bootstrap::PeerMemory peers_;
     SharedMemory shared_;
     std::unique_ptr<Device> device_;  // goes first: nothing runs then
-    lcsc::Arguments common_ = {};
+    typename Operation::Arguments common_ = {};
     std::mutex mutex_;  // of run and wait
 };
 

@@ -4,7 +4,8 @@
 #include <sstream>
 #include <string>
 
-#include "pk/lcsc/arguments.hpp"
+#include "pk/engine/versioned.hpp"
+#include "pk/lcsc/call.hpp"
 
 namespace pk::engine {
 
@@ -18,6 +19,9 @@ inline std::string waited_for(const lcsc::Report& report) {
             break;
         case Wait::peer_begun:
             say("rank ", report.source, " to begin its run");
+            break;
+        case Wait::peer_moved:
+            say("rank ", report.source, " to end its run");
             break;
         case Wait::gathered:
             say("rows of rank ", report.source, " (block ", report.index, ")");
@@ -49,10 +53,22 @@ inline std::string waited_for(const lcsc::Report& report) {
 // "rank 0, SM 3 waited 300 ms for rows of rank 1 (block 2): expected 5, saw 4".
 inline std::string sentence(const lcsc::Report& report, std::uint32_t rank, std::uint64_t timeout_ns) {
     std::ostringstream text;
+    if (static_cast<lcsc::Wait>(report.wait) == lcsc::Wait::differs) {
+        text << "rank " << rank << " and rank " << report.source
+             << " were not called alike: sizes, and where what was shared lies in it, must be the same; "
+             << "destroy the kernel and create a new one on all ranks";
+        return text.str();
+    }
     text << "rank " << rank << ", SM " << report.sm << " waited " << timeout_ns / 1000000 << " ms for "
          << waited_for(report) << ": expected " << report.expected << ", saw " << report.seen
          << "; destroy the kernel and create a new one on all ranks";
     return text.str();
+}
+
+// What became of a run that was reported.
+inline Status status_of(const lcsc::Report& report) {
+    return static_cast<lcsc::Wait>(report.wait) == lcsc::Wait::differs ? Status::invalid_argument
+                                                                       : Status::timeout;
 }
 
 }  // namespace pk::engine

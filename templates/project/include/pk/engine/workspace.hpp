@@ -3,12 +3,11 @@
 
 #include <cstdint>
 
+#include "pk/engine/room.hpp"
 #include "pk/engine/shape.hpp"
 #include "pk/lcsc/tile_choice.hpp"
 
 namespace pk::engine {
-
-inline constexpr std::uint32_t most_sms = 1024;  // of a device, or threads of a host
 
 struct WorkspacePlan {
     lcsc::Workspace places = {};
@@ -19,17 +18,12 @@ struct WorkspacePlan {
 // 64-bit sums throughout: two buffers of some gigabytes are not unusual.
 template <class C>
 WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
-    static constexpr std::uint64_t alignment = 1024;
     WorkspacePlan plan;
-    const auto take = [&plan](std::uint64_t bytes) {
-        const std::uint64_t at = plan.bytes;
-        plan.bytes += (bytes + alignment - 1) / alignment * alignment;
-        return at;
-    };
+    const auto take = [&plan](std::uint64_t bytes) { return take_room(plan.bytes, bytes); };
     static constexpr std::uint64_t word = sizeof(std::uint32_t);
     const lcsc::Shards shards = lcsc::deal_rows(largest.m, world);
     // Whole clusters: the last may have a tile without rows.
-    static constexpr std::uint32_t members = lcsc::Layout<C>::members;
+    static constexpr std::uint32_t members = lcsc::members;
     plan.blocks = lcsc::divide_up(lcsc::divide_up(shards.each, C::tile_m), members) * members;
     // Tiles of half the width are more, and need no more room than half each.
     const std::uint64_t across = lcsc::divide_up(lcsc::weight_columns<C>(largest.n), C::tile_n) * 2;

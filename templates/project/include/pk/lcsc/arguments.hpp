@@ -1,38 +1,12 @@
-// What a call of an overlapped kernel is told, and the memory it works in.
+// What a call of an overlapped product is told, and the memory it works in.
 #pragma once
 
+#include "pk/lcsc/call.hpp"
 #include "pk/lcsc/tiles.hpp"
 
 namespace pk::lcsc {
 
-inline constexpr std::uint32_t max_ranks = 16;
 inline constexpr std::uint32_t pushers = 3;  // communicator warps of a block
-
-// What a wait that ran out was for. In host memory; state: 0 nothing, 1 being written, 2 complete.
-struct Report {
-    std::uint32_t state, rank, sm, wait, index, source, expected, seen;
-};
-
-// What somebody waits for (Report::wait).
-enum class Wait : std::uint32_t {
-    none,
-    peer_done,    // that a peer has finished the call before the last, which frees its buffers
-    peer_begun,   // that a peer has begun this call, which frees its output
-    gathered,     // rows of a peer
-    partial,      // a peer's summand of a tile
-    peer_end,     // that a peer's block has pushed all its sums
-    page_full,    // shared memory: an operand's page
-    page_empty,   // and that it has been read
-    staged_full,  // a tile in the block's own buffer, to be pushed
-    staged_free,  // and that it has been pushed
-};
-
-// This rank's own, in device memory; zero at first.
-struct State {
-    std::uint32_t epoch;     // calls completed
-    std::uint32_t finished;  // blocks that have finished this call
-    std::uint32_t failed;    // not 0: a wait ran out
-};
 
 // Places in the workspace, which has the same layout on every rank; bytes. What is there twice is used in
 // turns, by the parity of the epoch.
@@ -45,15 +19,6 @@ struct Workspace {
     std::uint64_t partials[2];     // [slot][rank other than this one][bytes of a tile]
     std::uint64_t sums;            // all-reduce: [m][n], for outputs that peers cannot write to
     std::uint32_t blocks;          // of a shard, at most
-};
-
-// What every kernel is told of the ranks.
-struct Call {
-    std::uint32_t rank, world;
-    char* peers[max_ranks];  // workspaces
-    State* state;
-    Report* report;
-    std::uint64_t timeout_ns;
 };
 
 struct Arguments : Call {

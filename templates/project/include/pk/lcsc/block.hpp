@@ -29,12 +29,12 @@ struct Block {
           memory(shared + (-ptx::shared_address(shared) & 1023)),
           patience(a, number) {}
 
-    PK_DEVICE std::uint32_t member() const { return sm % L::members; }
+    PK_DEVICE std::uint32_t member() const { return sm % members; }
     // The tiles of this block, in order; some have no rows.
     template <class Body>
     PK_DEVICE void each_tile(Body body) const {
         const std::uint32_t places = order.count();
-        _Pragma("unroll 1") for (std::uint32_t p = sm / L::members; p < places; p += sms / L::members) {
+        _Pragma("unroll 1") for (std::uint32_t p = sm / members; p < places; p += sms / members) {
             body(order.at(p, member()));
         }
     }

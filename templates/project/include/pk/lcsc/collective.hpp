@@ -2,6 +2,7 @@
 // rank or to all. What moves where is the only thing in which they differ.
 #pragma once
 
+#include "pk/lcsc/moves.hpp"
 #include "pk/lcsc/patience.hpp"
 #include "pk/ptx/system_memory.hpp"
 #include "pk/tile/element.hpp"
@@ -9,35 +10,6 @@
 namespace pk::lcsc {
 
 inline constexpr std::uint32_t mover_threads = 512;
-
-// Places in the workspace.
-struct MoverPlaces {
-    std::uint64_t begun, done;  // u32 [rank]
-};
-
-struct Moves : Call {
-    const void* ins[max_ranks];  // everybody's
-    void* outs[max_ranks];
-    std::uint64_t rows;                // of the whole tensor: 1 for one that is dealt piece by piece
-    std::uint64_t pieces, row_pieces;  // of 16 bytes: of the whole tensor, and of one of its rows
-    MoverPlaces places;
-};
-
-// Pieces dealt to ranks like rows (Shards), 64 bits wide.
-struct PieceShards {
-    std::uint64_t all, each;
-
-    PK_HOST_DEVICE std::uint64_t begin(std::uint32_t rank) const {
-        return rank * each < all ? rank * each : all;
-    }
-    PK_HOST_DEVICE std::uint64_t count(std::uint32_t rank) const {
-        const std::uint64_t left = all - begin(rank);
-        return left < each ? left : each;
-    }
-};
-PK_HOST_DEVICE PieceShards deal_pieces(std::uint64_t all, std::uint32_t world) {
-    return {all, (all + world - 1) / world};
-}
 
 namespace detail {
 
@@ -81,12 +53,6 @@ PK_DEVICE void sum(const Moves& m, std::uint64_t at, std::uint64_t step, uint4 (
 
 }  // namespace detail
 
-enum class Collective : std::uint32_t { gather, scatter, all_reduce, to_columns, to_rows };
-
-PK_HOST_DEVICE constexpr bool sums(Collective what) {
-    return what == Collective::scatter || what == Collective::all_reduce;
-}
-
 // The pieces of this rank's shard of rows.
 template <Collective What, class Type, std::uint32_t Count>
 PK_DEVICE void move_shard(const Moves& m, std::uint64_t begin, std::uint64_t at, std::uint64_t step) {
@@ -116,7 +82,7 @@ template <Collective What>
 PK_DEVICE void move_runs(const Moves& m) {
     constexpr std::uint32_t ahead = 8;
     const std::uint32_t lane = threadIdx.x % 32, world = m.world;
-    const PieceShards rows = deal_pieces(m.rows, world);  // dealt like pieces
+    const PieceShards rows = m.rows;
     const std::uint64_t begin = rows.begin(m.rank), wide = m.row_pieces / world;
     const std::uint64_t runs = (What == Collective::to_columns ? rows.count(m.rank) : rows.each) * world;
     const std::uint64_t warps = std::uint64_t{gridDim.x} * (mover_threads / 32);
@@ -152,9 +118,8 @@ PK_DEVICE void move(const Moves& m) {
         move_runs<What>(m);
     } else {
         constexpr std::uint32_t count = sums(What) ? 4 : 8;
-        const PieceShards rows = deal_pieces(m.rows, m.world);
-        const std::uint64_t begin = rows.begin(m.rank) * m.row_pieces,
-                            all = rows.count(m.rank) * m.row_pieces;
+        const std::uint64_t begin = m.rows.begin(m.rank) * m.row_pieces;
+        const std::uint64_t all = m.rows.count(m.rank) * m.row_pieces;
         const std::uint64_t step = std::uint64_t{gridDim.x} * mover_threads;
         std::uint64_t at = std::uint64_t{blockIdx.x} * mover_threads + threadIdx.x;
         for (; at + (count - 1) * step < all; at += count * step)
@@ -171,50 +136,44 @@ __global__ void __launch_bounds__(mover_threads, 1) collective(const __grid_cons
     const auto flags = [&](std::uint32_t rank, std::uint64_t place) {
         return reinterpret_cast<std::uint32_t*>(m.peers[rank] + place);
     };
+    // What was enqueued before this kernel has written the input, and the launch has ordered that before.
     bool there = true;
     if (threadIdx.x < m.world) {
         const std::uint32_t r = threadIdx.x;
-        if (blockIdx.x == 0) signal(flags(r, m.places.begun) + m.rank, epoch);
-        there = patience.flag(flags(m.rank, m.places.begun) + r, epoch, Wait::peer_begun, 0, r);
+        if (blockIdx.x == 0) {
+            store_relaxed(flags(r, m.cards) + m.rank, m.card);
+            signal(flags(r, m.begun) + m.rank, epoch);
+        }
+        there = patience.flag(flags(m.rank, m.begun) + r, epoch, Wait::peer_begun, 0, r) &&
+                patience.agree(m.card, load_relaxed(flags(m.rank, m.cards) + r), r);
     }
     if (!__syncthreads_and(there)) return;
     move<What, Type>(m);
     __syncthreads();
     if (threadIdx.x >= 32) return;
-    // The last block of the grid tells the peers that this rank has ended, and waits until they have.
+    // The last block of the grid tells the peers that this rank has ended, for all of whose threads the chain
+    // of additions speaks, and waits until they have. __syncwarp hands on what one lane has acquired.
     std::uint32_t last = 0;
     if (threadIdx.x == 0) last = ptx::add_acq_rel_system(&m.state->finished, 1) == gridDim.x - 1;
+    __syncwarp();
     if (__shfl_sync(~0u, last, 0) == 0) return;
     if (threadIdx.x == 0) m.state->finished = 0;
-    for (std::uint32_t r = threadIdx.x; r < m.world; r += 32) signal(flags(r, m.places.done) + m.rank, epoch);
     for (std::uint32_t r = threadIdx.x; r < m.world; r += 32) {
-        patience.flag(flags(m.rank, m.places.done) + r, epoch, Wait::peer_done, 0, r);
+        signal(flags(r, m.done) + m.rank, epoch);
+        patience.flag(flags(m.rank, m.done) + r, epoch, Wait::peer_moved, 0, r);
     }
     __syncwarp();
     if (threadIdx.x == 0) m.state->epoch = epoch;
 }
 
-// all-reduce of a few pieces: each block pushes its part to the peers' workspaces and sums what they have
-// pushed. Blocks do not wait for each other, nor for a peer to begin: a place is used again in the call after
-// next, and a block that has a peer's flag of the last call knows that it has done with the call before.
-struct SmallSum : Call {
-    const void* in;
-    void* out;
-    std::uint64_t pieces;
-    std::uint32_t* epochs;  // of each block: calls completed
-    std::uint64_t flags;    // u32 [block][rank], in the workspace
-    std::uint64_t places;   // [2][block][rank][small_pieces]
-};
-inline constexpr std::uint32_t small_pieces = 512, small_threads = 512;  // of a block
-
+// A place that holds a call's pieces is written again in the call after the next, by a rank that has seen
+// this one's flag of the next: which it set when it had read them.
 template <class Type>
-__global__ void __launch_bounds__(small_threads, 1) small_all_reduce(const __grid_constant__ SmallSum m) {
-    const std::uint32_t epoch = m.epochs[blockIdx.x] + 1;
-    const std::uint64_t at = std::uint64_t{blockIdx.x} * small_pieces + threadIdx.x;
-    const std::uint64_t block = (std::uint64_t{epoch & 1} * gridDim.x + blockIdx.x) * m.world;
+__global__ void __launch_bounds__(small_pieces, 1) small_all_reduce(const __grid_constant__ SmallSum m) {
+    const std::uint32_t block = blockIdx.x, epoch = m.epochs[block] + 1;
+    const std::uint64_t at = std::uint64_t{block} * small_pieces + threadIdx.x;
     const auto place = [&](std::uint32_t rank, std::uint32_t source) {
-        return reinterpret_cast<uint4*>(m.peers[rank] + m.places) + (block + source) * small_pieces +
-               threadIdx.x;
+        return reinterpret_cast<uint4*>(m.peers[rank] + m.place(block, epoch, source)) + threadIdx.x;
     };
     uint4 own = {};
     if (at < m.pieces) {
@@ -224,15 +183,17 @@ __global__ void __launch_bounds__(small_threads, 1) small_all_reduce(const __gri
         }
     }
     __syncthreads();
-    Patience patience(m, blockIdx.x);
+    Patience patience(m, block);
     bool there = true;
     if (threadIdx.x < m.world && threadIdx.x != m.rank) {
         const std::uint32_t r = threadIdx.x;
-        const auto flag = [&](std::uint32_t rank, std::uint32_t source) {
-            return reinterpret_cast<std::uint32_t*>(m.peers[rank] + m.flags) + blockIdx.x * m.world + source;
+        const auto word = [&](std::uint64_t which, std::uint32_t rank, std::uint32_t source) {
+            return reinterpret_cast<std::uint32_t*>(m.peers[rank] + which) + block * m.world + source;
         };
-        signal(flag(r, m.rank), epoch);
-        there = patience.flag(flag(m.rank, r), epoch, Wait::partial, blockIdx.x, r);
+        store_relaxed(word(m.cards, r, m.rank), m.card);
+        signal(word(m.flags, r, m.rank), epoch);
+        there = patience.flag(word(m.flags, m.rank, r), epoch, Wait::partial, block, r) &&
+                patience.agree(m.card, load_relaxed(word(m.cards, m.rank, r)), r);
     }
     if (!__syncthreads_and(there)) return;
     if (at < m.pieces) {
@@ -241,7 +202,7 @@ __global__ void __launch_bounds__(small_threads, 1) small_all_reduce(const __gri
             sum.add(r == m.rank ? own : ptx::load_past_l1(place(m.rank, r)));
         ptx::store_16(static_cast<uint4*>(m.out) + at, sum.result());
     }
-    if (threadIdx.x == 0) m.epochs[blockIdx.x] = epoch;
+    if (threadIdx.x == 0) m.epochs[block] = epoch;
 }
 
 }  // namespace pk::lcsc

@@ -6,22 +6,9 @@
 #include <vector>
 
 #include "pk/lcsc/config.hpp"
+#include "pk/lcsc/host_element.hpp"
 
 namespace pk::lcsc {
-
-// As elements lie in memory, and back; rounds to nearest, ties to even.
-template <class Type>
-float element(std::uint16_t bits) {
-    return tile::to_float(Type{bits});
-}
-template <class Type>
-std::uint16_t rounded(float value) {
-    if constexpr (std::is_same_v<Type, tile::f16>) {
-        return tile::to_f16(value).bits;
-    } else {
-        return tile::to_bf16(value).bits;
-    }
-}
 
 // Rows of a matrix in memory.
 struct HostRows {

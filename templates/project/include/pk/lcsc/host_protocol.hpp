@@ -40,6 +40,10 @@ enum class Step : int {
     release_end,
     wait_end,
     acquire_end,
+    signal_begun,
+    release_begun,
+    wait_begun,
+    acquire_begun,
     count
 };
 

@@ -23,7 +23,7 @@ PK_DEVICE void init_barriers(Block<C>& block) {
     auto& barriers = block.barriers();
     for (std::uint32_t s = 0; s < C::stages; ++s) {
         ptx::mbarrier_init(&barriers.full[s], 1);
-        ptx::mbarrier_init(&barriers.empty[s], Layout<C>::members * consumer_threads / 32);
+        ptx::mbarrier_init(&barriers.empty[s], members * consumer_threads / 32);
     }
     for (std::uint32_t s = 0; s < Layout<C>::staging_slots; ++s) {
         ptx::mbarrier_init(&barriers.staged_full[s], consumer_threads);
@@ -53,7 +53,7 @@ PK_DEVICE void finish(const Block<C>& block) {
 
 // Empty on other chips, which the engine refuses.
 template <class C>
-__global__ void __cluster_dims__(Layout<C>::members) __launch_bounds__(block_size, 1)
+__global__ void __cluster_dims__(members) __launch_bounds__(block_size, 1)
     overlapped(const __grid_constant__ Arguments a, const __grid_constant__ Maps maps) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ unsigned char shared[];

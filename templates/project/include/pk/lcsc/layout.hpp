@@ -14,23 +14,11 @@ inline constexpr std::uint32_t members = 2;
 
 enum class Reduce : std::uint32_t { none, scatter, all };
 
-// C for few rows (narrow.hpp): blocks by themselves, each with a part of the sum.
-template <class C>
-struct Narrow : C {
-    static constexpr std::uint32_t tile_n = 128, stages = 6;
-};
-
-template <class C>
-inline constexpr std::uint32_t members_of = members;
-template <class C>
-inline constexpr std::uint32_t members_of<Narrow<C>> = 1;
-
 // C: what is compiled in: Type (of wgmma_tile.hpp); Partial, of which summands are sent (float, or 16 bits
 // for elements of Type); tile_m, tile_n, tile_k; stages; group (TileGrid); gather; reduce; bias, residual,
 // silu_mul.
 template <class C>
 struct Layout {
-    static constexpr std::uint32_t members = members_of<C>;
     static constexpr std::uint32_t tile_m = C::tile_m, tile_n = C::tile_n, tile_k = C::tile_k;
     static_assert(tile_m == 128 && (tile_n == 128 || tile_n == 256) && tile_k == 64);
     static constexpr std::uint32_t sums = tile_n / 2;  // of a tile in each consumer's registers

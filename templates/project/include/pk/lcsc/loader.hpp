@@ -116,7 +116,7 @@ private:
         });
     }
 
-    static constexpr std::uint16_t all_members = (1u << L::members) - 1;
+    static constexpr std::uint16_t all_members = (1u << members) - 1;
 
     Block<C>& block_;
     const Maps& maps_;

@@ -2,7 +2,7 @@
 // wait of the device ends too, and every role leaves.
 #pragma once
 
-#include "pk/lcsc/arguments.hpp"
+#include "pk/lcsc/call.hpp"
 #include "pk/platform/atomic.hpp"
 #include "pk/platform/clock.hpp"
 #include "pk/primitives/flags.hpp"
@@ -56,6 +56,13 @@ public:
             wait, index, source, epoch);
     }
 
+    // What ranks must agree on, and a peer does not: as a wait that has run out.
+    PK_DEVICE bool agree(std::uint32_t expected, std::uint32_t seen, std::uint32_t source) {
+        if (seen == expected) return true;
+        give_up(Wait::differs, 0, source, expected, seen);
+        return false;
+    }
+
 private:
     static constexpr std::uint32_t look_interval = 256;
 
@@ -64,7 +71,11 @@ private:
         const std::uint64_t now = now_ns();
         if (began == 0) began = now;
         gone_ = load_relaxed(&a_.state->failed) != 0;
-        if (gone_ || now - began < a_.timeout_ns) return;
+        if (!gone_ && now - began >= a_.timeout_ns) give_up(wait, index, source, expected, seen);
+    }
+
+    PK_DEVICE void give_up(Wait wait, std::uint32_t index, std::uint32_t source, std::uint32_t expected,
+                           std::uint32_t seen) {
         gone_ = true;
         if (compare_exchange_relaxed(&a_.state->failed, 0u, 1u) != 0) return;
         *a_.report = {1, a_.rank, sm_, static_cast<std::uint32_t>(wait), index, source, expected, seen};

@@ -68,7 +68,7 @@ private:
     // A warp's arrival at every block of the cluster: its products have read the stage.
     PK_DEVICE void give_back(std::uint32_t stage) {
         const std::uint32_t member = lane_.thread % 32;
-        if (member >= L::members) return;
+        if (member >= members) return;
         ptx::mbarrier_arrive_peer(
             ptx::peer_address(ptx::shared_address(&block_.barriers().empty[stage]), member));
     }

@@ -17,7 +17,7 @@ struct Half : C {
 template <class C>
 bool takes_half(std::uint32_t m, std::uint32_t n, std::uint32_t world, std::uint32_t blocks) {
     using L = Layout<C>;
-    const std::uint32_t columns = C::silu_mul ? n * 2 : n, clusters = blocks / L::members;
+    const std::uint32_t columns = C::silu_mul ? n * 2 : n, clusters = blocks / members;
     const TileOrder order(deal_rows(m, world), world, columns, L::grid(), 0);
     const std::uint32_t waves_of_full = divide_up(order.count(), clusters);
     if (C::reduce == Reduce::all) return waves_of_full <= 4;

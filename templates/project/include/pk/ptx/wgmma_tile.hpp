@@ -2,13 +2,10 @@
 // to fp32. sm_90a only, so nothing here may be called on another chip.
 #pragma once
 
+#include "pk/ptx/element_types.hpp"
 #include "pk/ptx/wgmma.hpp"
 
 namespace pk::ptx {
-
-// Element types, as arguments that choose.
-struct OfBf16 {};
-struct OfF16 {};
 
 // Rows of 128 bytes (64 elements, which are steps of the sum) in shared memory: row after row, the eight
 // 16-byte pieces of row r at piece ^ (r & 7), as the 128-byte swizzle has them. `address` is a multiple of

@@ -1,7 +1,8 @@
 // Pairs of 16-bit elements and floats.
 #pragma once
 
-#include "pk/ptx/wgmma_tile.hpp"
+#include "pk/platform/platform.hpp"
+#include "pk/ptx/element_types.hpp"
 
 namespace pk::tile {
 

@@ -1,21 +1,15 @@
-// Where the ranks of an all-reduce write: each its tiles, at all ranks.
+// Memory of the callers that peers read and write themselves.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "pk/bootstrap/bootstrap.hpp"
-#include "pk/lcsc/arguments.hpp"
+#include "pk/lcsc/call.hpp"
 
 namespace pk::engine {
-
-// Rows to copy when a run has ended; none where peers have written to the caller's memory itself.
-struct CopyOut {
-    void* to = nullptr;
-    const void* from = nullptr;
-    std::uint64_t to_stride = 0, from_stride = 0, row_bytes = 0, rows = 0;  // strides in bytes
-};
 
 // Memory that all ranks have shown each other.
 class SharedMemory {
@@ -26,22 +20,29 @@ public:
     }
 
     // Where this rank's `bytes` from `data` on are at every rank, if they are in memory that was shown: all
-    // ranks have theirs at the same place of it. False if they are not.
-    bool find(const void* data, std::uint64_t bytes, std::uint32_t world,
-              void* (&at)[lcsc::max_ranks]) const {
+    // ranks have theirs at the same place of it, which is returned (the views one after the other).
+    std::optional<std::uint64_t> find(const void* data, std::uint64_t bytes, std::uint32_t world,
+                                      void* (&at)[lcsc::max_ranks]) const {
+        std::uint64_t before = 0;
         for (const Shown& shown : views_) {
             const std::uint64_t offset =
                 reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(shown.own);
             bool inside = true;
+            std::uint64_t most = 0;
             for (std::uint32_t r = 0; r < world; ++r) {
                 const std::uint64_t room = shown.view.bytes(static_cast<int>(r));
                 inside = inside && offset <= room && bytes <= room - offset;
+                most = std::max(most, room);
             }
-            if (!inside) continue;
-            for (std::uint32_t r = 0; r < world; ++r) at[r] = shown.view.at(static_cast<int>(r)) + offset;
-            return true;
+            if (inside) {
+                for (std::uint32_t r = 0; r < world; ++r) {
+                    at[r] = shown.view.at(static_cast<int>(r)) + offset;
+                }
+                return before + offset;
+            }
+            before += most;
         }
-        return false;
+        return {};
     }
 
 private:

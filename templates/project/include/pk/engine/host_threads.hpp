@@ -4,7 +4,6 @@
 #include <sched.h>
 
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -14,33 +13,29 @@
 #include <thread>
 #include <vector>
 
-#include "pk/engine/outputs.hpp"
+#include "pk/engine/copies.hpp"
+#include "pk/engine/room.hpp"
 #include "pk/engine/versioned.hpp"
-#include "pk/engine/weights.hpp"
-#include "pk/engine/workspace.hpp"
-#include "pk/lcsc/host_kernel.hpp"
+#include "pk/lcsc/call.hpp"
 
 namespace pk::engine {
 
-template <class C>
-class HostBackend {
+// Work: Run, what a run is told; Scratch, of each thread; run(run, sm, sms, scratch), a thread's part of it.
+template <class Work>
+class HostThreads {
 public:
+    using Run = typename Work::Run;
     static constexpr bool is_cuda = false;
 
     struct Place {
         std::uint32_t sms;
     };
 
-    HostBackend(std::int32_t, std::uint32_t sms, std::uint32_t blocks) : sms_(sms), counts_(blocks) {}
-
-    // Ends the runs that are enqueued: each of their waits is bounded.
-    ~HostBackend() { wait(); }
-    HostBackend(const HostBackend&) = delete;
-    HostBackend& operator=(const HostBackend&) = delete;
+    HostThreads(const HostThreads&) = delete;
+    HostThreads& operator=(const HostThreads&) = delete;
 
     int number() const { return -1; }
     std::uint32_t sms() const { return sms_; }
-    std::uint64_t bytes() const { return counts_.size() * sizeof(std::uint32_t) + sizeof(lcsc::State); }
     Place place() const { return {sms_}; }
 
     void start(const std::vector<Place>& places, std::uint32_t) {
@@ -52,26 +47,8 @@ public:
         }
     }
 
-    // Ranks agree on how many: whose tiles a thread pushes, its like at the other ranks waits for.
+    // Ranks agree on how many: who does what goes by it.
     void limit(std::uint32_t sms) { sms_ = sms_ < sms ? sms_ : sms; }
-
-    void fill(lcsc::Arguments& a) {
-        a.state = &state_;
-        a.gathered_counts = counts_.data();
-        a.report = &report_;
-        start_threads();
-    }
-
-    void run(const lcsc::Arguments& a, const Weights& weights, const CopyOut& copy, void* stream) {
-        if (stream != nullptr)
-            fail(Status::invalid_argument, "stream is not NULL, but this library runs on the host");
-        {
-            const std::lock_guard lock(mutex_);
-            runs_.push_back({a, {weights.weight, weights.up, weights.stride, weights.up_stride}, copy});
-            ++enqueued_;
-        }
-        changed_.notify_all();
-    }
 
     void wait() {
         std::unique_lock lock(mutex_);
@@ -87,12 +64,16 @@ public:
         return failure_;
     }
 
-private:
-    struct Run {
-        lcsc::Arguments arguments;
-        lcsc::HostWeights weights;
-        CopyOut copy;
-    };
+protected:
+    explicit HostThreads(std::uint32_t sms) : sms_(sms) {}
+
+    // Ends the runs that are enqueued: each of their waits is bounded.
+    ~HostThreads() { wait(); }
+
+    void fill_call(lcsc::Call& call) {
+        call.state = &state_;
+        call.report = &report_;
+    }
 
     void start_threads() {
         try {
@@ -104,6 +85,25 @@ private:
         }
     }
 
+    // `before` and `after`: rows to copy when the run begins and when it has ended.
+    void enqueue(void* stream, const RowCopy& before, const Run& run, const RowCopy& after) {
+        if (stream != nullptr)
+            fail(Status::invalid_argument, "stream is not NULL, but this library runs on the host");
+        {
+            const std::lock_guard lock(mutex_);
+            runs_.push_back({before, run, after});
+            ++enqueued_;
+        }
+        changed_.notify_all();
+    }
+
+private:
+    struct Enqueued {
+        RowCopy before;
+        Run run;
+        RowCopy after;
+    };
+
     static std::uint32_t allowed_cores() {
         cpu_set_t set;
         CPU_ZERO(&set);
@@ -114,15 +114,17 @@ private:
 
     // A run begins on all threads when all have ended the one before, as the launches on a stream do.
     void work(std::stop_token stop, std::uint32_t sm) {
-        lcsc::HostScratch<C> scratch;
+        typename Work::Scratch scratch;
         for (std::uint64_t next = 0;; ++next) {
             const Run* run = nullptr;
             {
                 std::unique_lock lock(mutex_);
                 if (!changed_.wait(lock, stop, [&] { return ended_ == next && enqueued_ > next; })) return;
-                run = &runs_.front();
+                copy_rows(runs_.front().before);
+                runs_.front().before.rows = 0;  // by the first thread only
+                run = &runs_.front().run;
             }
-            lcsc::HostBlock<C>(run->arguments, run->weights, sm, sms_, scratch).run();
+            Work::run(*run, sm, sms_, scratch);
             const std::lock_guard lock(mutex_);
             if (++left_ == sms_) end();
         }
@@ -131,11 +133,7 @@ private:
     // By the last thread of a run.
     void end() {
         left_ = 0;
-        const CopyOut& copy = runs_.front().copy;
-        for (std::uint64_t row = 0; row < copy.rows; ++row) {
-            std::memcpy(static_cast<char*>(copy.to) + row * copy.to_stride,
-                        static_cast<const char*>(copy.from) + row * copy.from_stride, copy.row_bytes);
-        }
+        copy_rows(runs_.front().after);
         runs_.pop_front();
         ++ended_;
         if (!failed_ && report_.state != 0) {
@@ -146,14 +144,20 @@ private:
         if (ended_ == enqueued_) idle_.notify_all();
     }
 
+    static void copy_rows(const RowCopy& copy) {
+        for (std::uint64_t row = 0; row < copy.rows; ++row) {
+            std::memcpy(static_cast<char*>(copy.to) + row * copy.to_stride,
+                        static_cast<const char*>(copy.from) + row * copy.from_stride, copy.row_bytes);
+        }
+    }
+
     std::uint32_t sms_;
-    std::vector<std::uint32_t> counts_;
     lcsc::State state_ = {};
     lcsc::Report report_ = {};  // of the threads, while they run
     std::mutex mutex_;          // guards what follows; its hand-over orders the memory of runs
     std::condition_variable_any changed_;
     std::condition_variable idle_;
-    std::deque<Run> runs_;
+    std::deque<Enqueued> runs_;
     std::uint64_t enqueued_ = 0, ended_ = 0;
     std::uint32_t left_ = 0;  // threads that have ended the run at the front
     bool failed_ = false;

@@ -1,0 +1,71 @@
+// Where a collective's flags and copies lie in the memory that peers write to, for the largest call: the same
+// on every rank.
+#pragma once
+
+#include <cstdint>
+
+#include "pk/engine/room.hpp"
+#include "pk/engine/shape.hpp"
+#include "pk/lcsc/moves.hpp"
+
+namespace pk::engine {
+
+struct CollectivePlan {
+    std::uint64_t cards = 0, begun = 0, done = 0;                      // of Moves
+    std::uint64_t small_cards = 0, small_flags = 0, small_places = 0;  // of SmallSum
+    // For what is not where the kernel can use it. Each has room for the whole tensor where a rank has all of
+    // it, else for the largest part.
+    std::uint64_t in = 0, out = 0;
+    std::uint64_t bytes = 0;
+};
+
+// What all runs have in common.
+struct CollectiveArguments : lcsc::Call {
+    std::uint32_t* epochs;  // of SmallSum
+    CollectivePlan plan;
+};
+
+// Bytes of a matrix of which ranks have parts: the most that a rank has.
+struct PartBytes {
+    std::uint64_t in, out;
+};
+inline PartBytes part_bytes(lcsc::Collective what, const Sizes& sizes, std::uint32_t world) {
+    using lcsc::Collective;
+    const std::uint64_t each = (std::uint64_t{sizes.m} + world - 1) / world, row = std::uint64_t{sizes.n} * 2;
+    const std::uint64_t whole = sizes.m * row,
+                        rows = each * row *
+                               (what == Collective::to_columns || what == Collective::to_rows ? world : 1);
+    switch (what) {
+        case Collective::gather:
+            return {rows, whole};
+        case Collective::scatter:
+            return {whole, rows};
+        case Collective::all_reduce:
+            return {whole, whole};
+        case Collective::to_columns:
+            return {rows, whole};
+        default:
+            return {whole, rows};
+    }
+}
+
+inline CollectivePlan plan_collective(lcsc::Collective what, std::uint32_t world, const Sizes& largest) {
+    static constexpr std::uint64_t word = sizeof(std::uint32_t);
+    CollectivePlan plan;
+    const auto take = [&plan](std::uint64_t bytes) { return take_room(plan.bytes, bytes); };
+    plan.cards = take(word * world);
+    plan.begun = take(word * world);
+    plan.done = take(word * world);
+    if (what == lcsc::Collective::all_reduce) {
+        static constexpr std::uint64_t blocks = lcsc::small_blocks(lcsc::small_most);
+        plan.small_cards = take(blocks * world * word);
+        plan.small_flags = take(blocks * world * word);
+        plan.small_places = take(blocks * 2 * world * lcsc::small_pieces * 16);
+    }
+    const PartBytes parts = part_bytes(what, largest, world);
+    plan.in = take(parts.in);
+    plan.out = take(parts.out);
+    return plan;
+}
+
+}  // namespace pk::engine

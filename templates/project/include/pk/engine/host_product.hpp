@@ -1,0 +1,54 @@
+// Runs an overlapped product on host threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "pk/engine/host_threads.hpp"
+#include "pk/engine/weights.hpp"
+#include "pk/engine/workspace.hpp"
+#include "pk/lcsc/host_kernel.hpp"
+
+namespace pk::engine {
+
+template <class C>
+struct ProductWork {
+    struct Run {
+        lcsc::Arguments arguments;
+        lcsc::HostWeights weights;
+    };
+    using Scratch = lcsc::HostScratch<C>;
+    static void run(const Run& run, std::uint32_t sm, std::uint32_t sms, Scratch& scratch) {
+        lcsc::HostBlock<C>(run.arguments, run.weights, sm, sms, scratch).run();
+    }
+};
+
+template <class C>
+class HostProduct : public HostThreads<ProductWork<C>> {
+    using Threads = HostThreads<ProductWork<C>>;
+
+public:
+    HostProduct(std::int32_t, std::uint32_t sms, const WorkspacePlan& plan)
+        : Threads(sms), counts_(plan.blocks) {}
+    // The counts go before the threads that use them.
+    ~HostProduct() { Threads::wait(); }
+
+    std::uint64_t bytes() const { return counts_.size() * sizeof(std::uint32_t) + sizeof(lcsc::State); }
+
+    void fill(lcsc::Arguments& a) {
+        Threads::fill_call(a);
+        a.gathered_counts = counts_.data();
+        Threads::start_threads();
+    }
+
+    void run(const lcsc::Arguments& a, const Weights& weights, const RowCopy& out, void* stream) {
+        Threads::enqueue(stream, {}, {a, {weights.weight, weights.up, weights.stride, weights.up_stride}},
+                         out);
+    }
+
+private:
+    std::vector<std::uint32_t> counts_;
+};
+
+}  // namespace pk::engine

@@ -1,0 +1,47 @@
+// What every kernel over ranks is told of them, and what it reports.
+#pragma once
+
+#include "pk/platform/platform.hpp"
+
+namespace pk::lcsc {
+
+inline constexpr std::uint32_t max_ranks = 16;
+
+// What a wait that ran out was for. In host memory; state: 0 nothing, 1 being written, 2 complete.
+struct Report {
+    std::uint32_t state, rank, sm, wait, index, source, expected, seen;
+};
+
+// What somebody waits for (Report::wait).
+enum class Wait : std::uint32_t {
+    none,
+    peer_done,    // that a peer has finished the call before the last, which frees its buffers
+    peer_begun,   // that a peer has begun this call: its input is there, and its output free
+    peer_moved,   // that a peer has ended this call
+    gathered,     // rows of a peer
+    partial,      // a peer's summand of a tile
+    peer_end,     // that a peer's block has pushed all its sums
+    page_full,    // shared memory: an operand's page
+    page_empty,   // and that it has been read
+    staged_full,  // a tile in the block's own buffer, to be pushed
+    staged_free,  // and that it has been pushed
+    differs,      // no wait: a peer was called with something else
+};
+
+// This rank's own, in device memory; zero at first.
+struct State {
+    std::uint32_t epoch;     // calls completed
+    std::uint32_t finished;  // blocks that have finished this call
+    std::uint32_t failed;    // not 0: a wait ran out
+};
+
+// What every kernel is told of the ranks.
+struct Call {
+    std::uint32_t rank, world;
+    char* peers[max_ranks];  // workspaces
+    State* state;
+    Report* report;
+    std::uint64_t timeout_ns;
+};
+
+}  // namespace pk::lcsc
