@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kgen.plan.kernel.plan import CollectivePlan, KernelPlan, ProductPlan
-from kgen.plan.kernel.runtime import Collective, Reduce
+from kgen.plan.kernel.runtime import Collective, Copies, Reduce
 
 _DIGEST_BITS = 64
 
@@ -49,6 +49,7 @@ def _collective(plan: KernelPlan) -> dict[str, Any]:
         "bias": False,
         "residual": False,
         "silu_mul": False,
+        "copies": Copies.NEVER.value,
     }
 
 

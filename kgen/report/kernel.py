@@ -9,7 +9,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from kgen.ir.kernel.overlap import Transfer
 from kgen.passes.kernel.pipeline import KernelCompilation, Sample
+from kgen.passes.kernel.stages import CALLS
 from kgen.plan.kernel.choice import Choice
 from kgen.plan.kernel.cost import Prediction, predict
 from kgen.plan.kernel.cost_collective import CollectivePrediction, predict_collective
@@ -47,6 +49,7 @@ class KernelReport:
                     "events": s.events,
                     "crossing": {family.value: count for family, count in sorted(s.crossing.items())},
                     **({"shots": s.shots} if s.shots else {}),
+                    **({"transfers": list(s.transfers)} if s.transfers else {}),
                 }
                 for s in self.samples
             ],
@@ -74,11 +77,13 @@ class KernelReport:
             table.add_column(column, justify="right")
         table.add_column("")
         for p in self.predictions:
-            sizes = ", ".join(f"{name} {value:,}" for name, value in p.sizes.items()) or "all compiled in"
-            table.add_row(sizes, *_cells(p), p.verdict)
+            table.add_row(_sizes(p), *_cells(p), p.verdict)
         least, most = (count / 1e6 for count in self.machine.measured)
         caption = _COLLECTIVE_CAPTION.format(least=least, most=most) if collective else _PRODUCT_CAPTION
         launch, graph = (t * 1e6 for t in (self.machine.launch, self.machine.graph_launch))
+        copied = [_sizes(p) for p in self.predictions if _copied(p)]
+        if copied and len(copied) < len(self.predictions):
+            caption += f" The copy engine sends at {'; '.join(copied)}, and registers at the rest."
         table.caption = (
             f"{caption} Outside a graph a launch takes {launch:.1f} us and not {graph:.1f}. "
             f"Constants measured on {self.machine.where}."
@@ -87,15 +92,18 @@ class KernelReport:
         return table
 
     def _checked(self) -> Table:
-        table = Table(title="protocol checked, three calls on all ranks", title_justify="left")
+        calls = "three or four" if any(len(s.transfers) > CALLS for s in self.samples) else "three"
+        table = Table(title=f"protocol checked, {calls} calls on all ranks", title_justify="left")
         shots = ["shots"] if any(s.shots for s in self.samples) else []
-        for column in ("ranks", "rows", *shots, "tasks", "pairs", "events"):
+        by = ["moved by"] if any(s.transfers for s in self.samples) else []
+        for column in ("ranks", "rows", *shots, *by, "tasks", "pairs", "events"):
             table.add_column(column, justify="right")
         table.add_column("pairs of two ranks, by the flag that orders them")
         for s in self.samples:
             crossing = ", ".join(f"{family.value} {count:,}" for family, count in sorted(s.crossing.items()))
-            numbers = (s.shape.world, s.shape.m, *[s.shots] * len(shots), s.tasks, s.pairs, s.events)
-            table.add_row(*(f"{number:,}" for number in numbers), crossing or "none")
+            sizes, found = (s.shape.world, s.shape.m, *[s.shots] * len(shots)), (s.tasks, s.pairs, s.events)
+            moved = [_moved_by(s) for _ in by]
+            table.add_row(*map(_counted, sizes), *moved, *map(_counted, found), crossing or "none")
         return table
 
 
@@ -116,6 +124,22 @@ def _cells(p: Prediction | CollectivePrediction) -> list[str]:
         return [f"{p.sent / 1e6:,.3f}", *map(_shown, (p.library, p.own)), f"{p.speed_up:.2f}"]
     times = map(_shown, (p.product, p.communication, p.apart, p.fused))
     return [*times, f"{p.speed_up:.2f}", f"{p.bound:.2f}"]
+
+
+def _sizes(p: Prediction | CollectivePrediction) -> str:
+    return ", ".join(f"{name} {value:,}" for name, value in p.sizes.items()) or "all compiled in"
+
+
+def _copied(p: Prediction | CollectivePrediction) -> bool:
+    return isinstance(p, Prediction) and p.transfer is Transfer.COPY_ENGINE
+
+
+def _moved_by(sample: Sample) -> str:
+    return "both in turns" if len(set(sample.transfers)) > 1 else sample.transfers[0]
+
+
+def _counted(number: int) -> str:
+    return f"{number:,}"
 
 
 def _shown(seconds: float) -> str:
@@ -179,7 +203,7 @@ def _prediction_json(p: Prediction | CollectivePrediction) -> dict[str, Any]:
     else:
         names = ("product", "communication", "apart", "own", "sent", "fused")
         about |= {"us": _microseconds(**{name: getattr(p, name) for name in names})}
-        about |= {"bound": round(p.bound, 3)}
+        about |= {"bound": round(p.bound, 3)} | ({"transfer": p.transfer} if p.transfer else {})
     return about | {"speed_up": round(p.speed_up, 3), "verdict": p.verdict}
 
 

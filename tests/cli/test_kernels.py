@@ -90,6 +90,28 @@ def test_explain() -> None:
     assert prediction["world"] == 2
 
 
+def test_explain_says_what_gathers_rows() -> None:
+    done = kgen("explain", "ag_gemm", "--world", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in (
+        "copy_engine from 32",
+        "The copy engine sends at M",
+        "three or four calls",
+        "both in turns",
+    ):
+        assert words in done.stdout
+    report = json.loads(kgen("explain", "ag_gemm", "--dims", "M=8192", "--json").stdout)
+    assert [p["transfer"] for p in report["predictions"]] == ["copy_engine"]
+    assert report["samples"][-1]["transfers"] == ["copy_engine"] * 3
+
+
+def test_explain_says_what_becomes_of_few_rows() -> None:
+    done = kgen("explain", "gemm_ar", "--dims", "M=8")
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in ("few rows", "M * (world - 1) up to 128"):
+        assert words in done.stdout
+
+
 @pytest.mark.parametrize("name", ["all_gather", "reduce_scatter", "all_reduce", "all_to_all"])
 def test_collectives(name: str) -> None:
     assert kgen("check", name).stderr.startswith(f"{name}: correct; 1 operator, 2 tensors, world 1, 2, ")

@@ -153,7 +153,7 @@ CASES = {
     "copy engine of an SM": (
         "inter_sm, comm_sms: 8, transfer: tma",
         "intra_sm, transfer: «copy_engine»",
-        "the copy engine is part of no SM | schedule: inter_sm, or tma or register",
+        "the copy engine is part of no SM | no schedule, or tma or register",
     ),
     "tile rows": (
         "[128, 256, 64]",

@@ -16,7 +16,12 @@ namespace {
 using pk::engine::Dim;
 using pk::lcsc::Reduce;
 
-enum class Kind { gather, scatter, all };
+// copies: gathers by the copy engine; mixed: only large shards, so that calls of both ways follow each other.
+enum class Kind { gather, copies, mixed, scatter, all };
+
+constexpr bool gathers(Kind what) {
+    return what == Kind::gather || what == Kind::copies || what == Kind::mixed;
+}
 
 template <Kind What, class PartialType>
 struct Program {
@@ -25,8 +30,11 @@ struct Program {
         using Partial = PartialType;
         static constexpr std::uint32_t tile_m = 128, tile_n = 256, tile_k = 64, stages = 4, group = 2,
                                        pace = 0;
-        static constexpr bool gather = What == Kind::gather, bias = false, residual = false, silu_mul = false;
-        static constexpr auto reduce = What == Kind::gather    ? Reduce::none
+        static constexpr bool gather = gathers(What), bias = false, residual = false, silu_mul = false;
+        static constexpr std::uint64_t copies_from = What == Kind::copies  ? pk::lcsc::copies_always
+                                                     : What == Kind::mixed ? 4000
+                                                                           : pk::lcsc::copies_never;
+        static constexpr auto reduce = gathers(What)           ? Reduce::none
                                        : What == Kind::scatter ? Reduce::scatter
                                                                : Reduce::all;
     };
@@ -80,8 +88,8 @@ int expected(std::uint32_t run, int world, int rank, const Size& size, std::uint
     int sum = 0;
     for (int source = 0; source < world; ++source) {
         const auto from = static_cast<std::uint32_t>(source);
-        if (What == Kind::gather && from != owner) continue;
-        const std::uint32_t weight = What == Kind::gather ? static_cast<std::uint32_t>(rank) : from;
+        if (gathers(What) && from != owner) continue;
+        const std::uint32_t weight = gathers(What) ? static_cast<std::uint32_t>(rank) : from;
         for (std::uint32_t k = 0; k < size.k; ++k) {
             sum += value(run, from, 0, row, k) * value(run, weight, 1, column, k);
         }
@@ -96,8 +104,8 @@ Run make_run(std::uint32_t number, int world, int rank, const Size& size) {
     const std::uint32_t first = shards.begin(r), own = shards.count(r);
     const bool part = What == Kind::scatter;
     Run run{size, part ? first : 0, part ? own : size.m, {}, {}, {}};
-    run.a = What == Kind::gather ? matrix(number, r, 0, first, own, size.k)
-                                 : matrix(number, r, 0, 0, size.m, size.k);
+    run.a =
+        gathers(What) ? matrix(number, r, 0, first, own, size.k) : matrix(number, r, 0, 0, size.m, size.k);
     run.b = matrix(number, r, 1, 0, size.n, size.k);
     run.out.assign(std::size_t{run.rows} * size.n + 8, 0x7fff);
     return run;
@@ -159,6 +167,8 @@ int main() {
     bool all = true;
     for (const int world : {1, 2, 3}) {
         all = check<Kind::gather, float>("gather", world) && all;
+        all = check<Kind::copies, float>("gather-by-copies", world) && all;
+        all = check<Kind::mixed, float>("gather-both-ways", world) && all;
         all = check<Kind::scatter, float>("scatter", world) && all;
         all = check<Kind::scatter, std::uint16_t>("rounded-scatter", world) && all;
         all = check<Kind::all, float>("all-reduce", world) && all;

@@ -95,7 +95,7 @@ def _transfer(spec: KernelSpec) -> Iterator[Fault]:
     )
     if asked.transfer == "copy_engine":
         if asked.schedule == "intra_sm":
-            yield ("transfer",), "the copy engine is part of no SM", "schedule: inter_sm, or tma or register"
+            yield ("transfer",), "the copy engine is part of no SM", "no schedule, or tma or register"
         if reduction:
             yield ("transfer",), f"the copy engine cannot add, which {reduction} does", "tma or register"
     if asked.transfer == "multimem":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
@@ -14,14 +14,19 @@ from kgen.ir.kernel.operator import KernelOperator
 from kgen.ir.kernel.reduce_scatter import ReduceScatter
 from kgen.ir.region import Access, volume
 from kgen.passes.kernel.stages import CALLS, box_of, check_alone, decompose_error, own_part, turn
-from kgen.plan.kernel.instance import Kind, ProductInstance, Shape, Stage, Task, order_of
+from kgen.plan.kernel.instance import Kind, ProductInstance, Shape, Stage, Task, gathered_in, order_of
 from kgen.plan.kernel.runtime import Reduce
 from kgen.plan.kernel.tiles import Shards, Tile, TileGrid, TileOrder, divide_up
 
 
-def make_instance(graph: KernelGraph, shape: Shape, grid: TileGrid, *, calls: int = CALLS) -> ProductInstance:
-    """The tasks of a few calls. Raises CompileError if they do not write each element exactly once."""
-    maker = _Maker(graph, shape, grid)
+def make_instance(
+    graph: KernelGraph, shape: Shape, grid: TileGrid, *, calls: int = CALLS, copied: Collection[int] = ()
+) -> ProductInstance:
+    """The tasks of a few calls. Raises CompileError if they do not write each element exactly once.
+
+    copied: calls whose rows the copy engine gathers.
+    """
+    maker = _Maker(graph, shape, grid, frozenset(copied))
     stages = []
     for call in range(1, calls + 1):
         for op in graph.ops:
@@ -29,12 +34,14 @@ def make_instance(graph: KernelGraph, shape: Shape, grid: TileGrid, *, calls: in
     for stage in stages:
         check_alone(stage)
     _check_whole(maker, stages)
-    return ProductInstance(shape, tuple(stages), grid, maker.weights, maker.gather, maker.reduce)
+    return ProductInstance(
+        shape, tuple(stages), grid, maker.weights, maker.gather, maker.reduce, maker.copied
+    )
 
 
 class _Maker:
-    def __init__(self, graph: KernelGraph, shape: Shape, grid: TileGrid) -> None:
-        self.shape, self.grid = shape, grid
+    def __init__(self, graph: KernelGraph, shape: Shape, grid: TileGrid, copied: frozenset[int]) -> None:
+        self.shape, self.grid, self.copied = shape, grid, copied
         self.shards = Shards(shape.m, shape.world)
         product = graph.matmul
         self.weights = 1 if product is None or product.up is None else 2
@@ -43,6 +50,9 @@ class _Maker:
 
     def order(self, rank: int) -> TileOrder:
         return order_of(self.shape, self.grid, self.weights, rank, self.reduce)
+
+    def gathered(self, call: int) -> str:
+        return f"gathered.{gathered_in(call, self.copied)}"
 
     def tiles(self, rank: int) -> Iterator[Tile]:
         order = self.order(rank)
@@ -59,8 +69,9 @@ class _Maker:
         return Task(kind, call, rank, peer, *part, tile.owner, tile.block, tile.slot)
 
 
-def _push_rows(maker: _Maker, op: KernelOperator, call: int) -> Iterator[Stage]:
-    """A block of rows at a time, to each of the other ranks."""
+def _gather_rows(maker: _Maker, op: KernelOperator, call: int) -> Iterator[Stage]:
+    """A block of rows at a time, to each of the other ranks; also of those that are copied together."""
+    kind = Kind.COPY_ROWS if call in maker.copied else Kind.PUSH_ROWS
     world, height, tasks = maker.shape.world, maker.grid.tile_rows, []
     for rank in range(world):
         begin, count = maker.shards.begin(rank), maker.shards.count(rank)
@@ -68,9 +79,9 @@ def _push_rows(maker: _Maker, op: KernelOperator, call: int) -> Iterator[Stage]:
             row, rows = begin + block * height, min(height, count - block * height)
             for peer in (p for p in range(world) if p != rank):
                 part = (row, rows, 0, maker.shape.k)
-                tasks.append(Task(Kind.PUSH_ROWS, call, rank, peer, *part, rank, block, 0))
-    write = Access(turn("gathered", call), box_of(tasks, lambda t: (t.peer, t.row, t.rows, 0, t.columns)))
-    yield Stage(op.name, Kind.PUSH_ROWS, call, tuple(tasks), (), write)
+                tasks.append(Task(kind, call, rank, peer, *part, rank, block, 0))
+    write = Access(maker.gathered(call), box_of(tasks, lambda t: (t.peer, t.row, t.rows, 0, t.columns)))
+    yield Stage(op.name, kind, call, tuple(tasks), (), write)
 
 
 def _multiply(maker: _Maker, op: KernelOperator, call: int) -> Iterator[Stage]:
@@ -80,7 +91,7 @@ def _multiply(maker: _Maker, op: KernelOperator, call: int) -> Iterator[Stage]:
     reads = []
     if maker.gather and maker.shape.world > 1:
         box = box_of(tasks, lambda t: (t.rank, t.row, t.rows if t.owner != t.rank else 0, 0, maker.shape.k))
-        reads.append(Access(turn("gathered", call), box))
+        reads.append(Access(maker.gathered(call), box))
     where = f"{op.out}.{call}" if maker.reduce is Reduce.NONE else f"sums.{call}"
     yield Stage(
         op.name, Kind.MULTIPLY, call, tuple(tasks), tuple(reads), Access(where, box_of(tasks, own_part))
@@ -135,7 +146,7 @@ def _sum(maker: _Maker, op: KernelOperator, call: int, out: str) -> Iterator[Sta
 
 
 _STAGES: dict[type[KernelOperator], Callable[[_Maker, KernelOperator, int], Iterator[Stage]]] = {
-    AllGather: _push_rows,
+    AllGather: _gather_rows,
     Matmul: _multiply,
     ReduceScatter: _reduce_scatter,
     AllReduce: _all_reduce,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kgen.ir.kernel.graph import KernelGraph
+from kgen.ir.kernel.overlap import Transfer
 from kgen.ir.problem import Problem
 from kgen.ir.region import Tiles
 from kgen.passes.dependencies import Touch, order_by_regions
@@ -16,7 +17,7 @@ from kgen.passes.fuse_events import fuse_events
 from kgen.passes.kernel.decompose import make_instance
 from kgen.passes.kernel.decompose_collective import make_collective
 from kgen.passes.kernel.protocol import check_calls, check_progress, check_protocol
-from kgen.passes.kernel.samples import collective_samples, product_samples
+from kgen.passes.kernel.samples import collective_samples, product_samples, transfer_samples
 from kgen.passes.kernel.stages import task_graph
 from kgen.passes.linearize import linearize
 from kgen.passes.normalize import normalize
@@ -25,7 +26,7 @@ from kgen.plan.kernel.choice import Choice, choose
 from kgen.plan.kernel.flags import Family
 from kgen.plan.kernel.instance import CollectiveInstance, Instance, Shape
 from kgen.plan.kernel.plan import CollectivePlan, KernelPlan, ProductPlan, build_kernel_plan
-from kgen.plan.kernel.runtime import PIECE, Collective, refusals
+from kgen.plan.kernel.runtime import PIECE, Collective, Copies, refusals
 from kgen.plan.kernel.tiles import divide_up
 from kgen.tgraph.tgraph import TGraph
 
@@ -37,6 +38,7 @@ class Sample:
     """What the passes found at one size: tasks and pairs of all ranks and calls, and how they are ordered.
 
     crossing: pairs of tasks of two ranks that each family of flags orders. shots: of an all-reduce, else 0.
+    transfers: what gathers the rows of each call, where that is not always registers.
     """
 
     shape: Shape
@@ -45,6 +47,7 @@ class Sample:
     events: int
     crossing: dict[Family, int]
     shots: int = 0
+    transfers: tuple[Transfer, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,9 +103,12 @@ def _check(graph: KernelGraph, plan: KernelPlan) -> Iterator[Sample]:
 
 def _check_product(graph: KernelGraph, plan: ProductPlan) -> Iterator[Sample]:
     for shape in product_samples(plan):
-        instance = make_instance(graph, shape, plan.grid)
-        check_progress(instance, plan.members)
-        yield _sample(instance, shape)
+        for transfers in transfer_samples(plan, shape):
+            copied = {call for call, by in enumerate(transfers, 1) if by is Transfer.COPY_ENGINE}
+            instance = make_instance(graph, shape, plan.grid, calls=len(transfers), copied=copied)
+            check_progress(instance, plan.members)
+            sample = _sample(instance, shape)
+            yield sample if plan.copies is Copies.NEVER else replace(sample, transfers=transfers)
 
 
 def _check_collective(graph: KernelGraph, plan: CollectivePlan) -> Iterator[Sample]:

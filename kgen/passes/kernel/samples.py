@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kgen.ir.kernel.overlap import Transfer
+from kgen.passes.kernel.stages import CALLS
 from kgen.plan.kernel.instance import Shape
 from kgen.plan.kernel.plan import CollectivePlan, DimRow, KernelPlan, ProductPlan
-from kgen.plan.kernel.runtime import PIECE
+from kgen.plan.kernel.runtime import PIECE, Copies
 
 _BLOCKS = 3  # of rows of a shard, so that a pair of tiles lacks one
 _TILES = 2  # side by side, besides what a ragged size leaves
@@ -21,6 +23,22 @@ def product_samples(plan: ProductPlan) -> Iterator[Shape]:
     for world, blocks in _worlds(plan):
         for m in _sizes(dims[plan.m.dim], plan.tile.m, world, blocks):
             yield Shape(m, _columns(dims[plan.n.dim], plan, world), _DEPTH, world)
+
+
+def transfer_samples(plan: ProductPlan, shape: Shape) -> Iterator[tuple[Transfer, ...]]:
+    """What moves the rows of each of a few calls.
+
+    Where that goes by size, calls of both sorts follow each other, on as few ranks as there can be: a push
+    comes to a buffer that copies have used, and copies to one that pushes have used.
+    """
+    push, copy = Transfer.REGISTER, Transfer.COPY_ENGINE
+    yield (plan.transfer,) * CALLS
+    if plan.copies is not Copies.BY_SIZE or shape.world == 1:
+        return
+    yield (copy,) * CALLS
+    if shape.world == min(world for world in plan.worlds if world > 1):
+        yield (copy, push, push, copy)
+        yield (push, push, copy, push)
 
 
 def collective_samples(plan: CollectivePlan) -> Iterator[Shape]:

@@ -13,10 +13,9 @@ import numpy as np
 from kgen.ir.problem import Problem
 from kgen.ir.region import Box, Span, overlap
 from kgen.passes.errors import CompileError
-from kgen.plan.kernel.instance import Instance, Stage, Task
+from kgen.plan.kernel.instance import BUFFERS, Instance, Stage, Task
 from kgen.tgraph.tgraph import Tasks, TGraph
 
-BUFFERS = 2  # of everything that peers write: a call and the next may overlap
 CALLS = BUFFERS + 1  # so that each buffer that is used again is seen
 
 Region = tuple[int, int, int, int, int]  # rank, row, rows, column, columns

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kgen.ir.kernel.dims import extent
 from kgen.ir.kernel.graph import KernelGraph
 from kgen.ir.kernel.overlap import Schedule, Tile, Transfer
 from kgen.plan.kernel.measured import H200
-from kgen.plan.kernel.runtime import ONE_SHOT_MOST, STAGES, TILE, Collective, collective_of, form_of
+from kgen.plan.kernel.runtime import (
+    COPIES_LEAST,
+    NARROW_MOST,
+    ONE_SHOT_MOST,
+    STAGES,
+    TILE,
+    Collective,
+    Copies,
+    Reduce,
+    collective_of,
+    copies_of,
+    form_of,
+)
+from kgen.plan.kernel.tiles import divide_up
 
 
 @dataclass(frozen=True)
 class Choice:
     """What was chosen, and a sentence for each choice that the spec left open or made: (what, value, why)."""
 
-    schedule: Schedule | None  # None: there is nothing to overlap with
+    schedule: Schedule | None  # None: there is nothing to overlap with, or no SM communicates
     transfer: Transfer
     reasons: tuple[tuple[str, str, str], ...]
 
@@ -33,19 +47,43 @@ def choose(graph: KernelGraph) -> Choice:
 
 
 def _of_product(graph: KernelGraph) -> ProductChoice:
-    asked, form = graph.overlap, form_of(graph)
+    asked, form, copies = graph.overlap, form_of(graph), copies_of(graph)
+    schedule = None if copies is Copies.ALWAYS else Schedule.INTRA_SM
+    transfer = Transfer.COPY_ENGINE if copies is Copies.ALWAYS else Transfer.REGISTER
     reasons: list[tuple[str, str, str]] = []
 
     def add(what: str, value: str, asked_for: object, why: str) -> None:
         reasons.append((what, value, _ASKED if asked_for is not None else why))
 
-    if form.gather or form.reduce != "none":
-        add("schedule", Schedule.INTRA_SM, asked.schedule, _SCHEDULE[form.gather])
-        add("transfer", Transfer.REGISTER, asked.transfer, _TRANSFER)
+    if form.gather or form.reduce is not Reduce.NONE:
+        if schedule is not None:
+            add("schedule", schedule, asked.schedule, _SCHEDULE[form.gather])
+        if copies is Copies.BY_SIZE:
+            both = f"{Transfer.REGISTER}, {Transfer.COPY_ENGINE} from {COPIES_LEAST >> 20} MiB on"
+            add("transfer", both, None, _BY_SIZE.format(rows=_rows_to_copy(graph)))
+        else:
+            add("transfer", transfer, asked.transfer, _TRANSFER)
+    if form.reduce is Reduce.ALL and _least_rows(graph) <= NARROW_MOST:
+        add("few rows", f"M * (world - 1) up to {NARROW_MOST}: the weight is read once", None, _FEW_ROWS)
     stages = asked.stages or STAGES[-1]
     add("tile", " x ".join(map(str, TILE)), asked.tile, _TILE)
     add("stages", str(stages), asked.stages, _STAGES)
-    return ProductChoice(Schedule.INTRA_SM, Transfer.REGISTER, tuple(reasons), TILE, stages)
+    return ProductChoice(schedule, transfer, tuple(reasons), TILE, stages)
+
+
+def _rows_to_copy(graph: KernelGraph) -> str:
+    """From how many rows of a rank on they are copied, where that is known; of another K as many bytes."""
+    assert graph.matmul is not None
+    x = graph.types[graph.matmul.x]
+    k = extent(graph.dims, x.shape[1])
+    if not isinstance(k, int):
+        return ""
+    return f" (here {divide_up(COPIES_LEAST, k * x.dtype.itemsize):,})"
+
+
+def _least_rows(graph: KernelGraph) -> int:
+    rows = extent(graph.dims, graph.types[graph.outputs[0]].shape[0])
+    return rows if isinstance(rows, int) else rows.first
 
 
 def _of_collective(graph: KernelGraph) -> Choice:
@@ -72,6 +110,13 @@ _TRANSFER = (
     f"and send units small enough to be signalled early; tma reaches {_RATES[Transfer.TMA]}, and copy_engine "
     f"{_RATES[Transfer.COPY_ENGINE]}, but only with tens of megabytes at a time"
 )
+_BY_SIZE = (
+    f"registers of all SMs reach {_RATES[Transfer.REGISTER]} GB/s and send units small enough to be "
+    "signalled early, but their stores stand in the way of the product's loads; copy_engine takes no SM and "
+    f"reaches {_RATES[Transfer.COPY_ENGINE]} GB/s, but only with tens of megabytes at a time, so it copies "
+    f"where each rank has {COPIES_LEAST >> 20} MiB of rows{{rows}} and a device of its own; tma reaches "
+    f"{_RATES[Transfer.TMA]}"
+)
 _TRANSFER_OF_COPIES = (
     f"stores of all SMs reach {_RATES[Transfer.REGISTER]} GB/s; tma reaches {_RATES[Transfer.TMA]}, through "
     f"shared memory, and copy_engine {_RATES[Transfer.COPY_ENGINE]}, with tens of megabytes at a time"
@@ -83,6 +128,11 @@ _TRANSFER_OF_SUMS = (
 _SHOTS = (
     "in one shot every rank sends all of its summand to each peer and waits once; in two it adds up its "
     "share of everybody's and sends that to all, which is world / 2 times less to send, but waits twice"
+)
+_FEW_ROWS = (
+    "they fill no tile, and a call takes as long as the weight takes to read: all SMs read equal parts "
+    "of it, once, and the sums are exchanged in one shot, in which every rank sends all of its own to each "
+    "peer and waits once"
 )
 _ADDITIONS = "a rank has all summands of an element in its registers, so an order costs nothing"
 _TILE = "two consumer warpgroups of 64 x 256 each: the most that the registers of an SM hold"

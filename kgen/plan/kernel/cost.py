@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kgen.ir.kernel.overlap import Transfer
+from kgen.plan.kernel.instance import Shape
 from kgen.plan.kernel.measured import Machine
 from kgen.plan.kernel.plan import ProductPlan
 from kgen.plan.kernel.runtime import Reduce
@@ -20,7 +22,7 @@ class Prediction:
 
     product: the product alone, by a library that may split K. communication: the collective alone, by NCCL.
     apart: the one, then the other. own: the product by this kernel, in rounds of whole tiles. sent: what this
-    kernel sends meanwhile, in its way. fused: all of the kernel.
+    kernel sends meanwhile, in its way, and of few rows afterwards. transfer: by what. fused: all of it.
     """
 
     sizes: Mapping[str, int]
@@ -31,6 +33,7 @@ class Prediction:
     own: float
     sent: float
     fused: float
+    transfer: Transfer | None = None
 
     @property
     def bound(self) -> float:
@@ -63,6 +66,8 @@ def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Ma
     full = {dim.name: sizes.get(dim.name, dim.hi) for dim in plan.dims}
     m = full[plan.m.dim]
     n, k = (full[part.dim] // (world if part.split else 1) for part in (plan.n, plan.k))
+    if plan.narrow(m, world):
+        return _narrow(plan, sizes, Shape(m, n, k, world), machine)
     product, own = _product_times(plan, m, n, k, machine)
     launch, tile = machine.graph_launch, divide_up(k, plan.tile.k) * machine.step
     # Rows that a rank gets from its peers, or adds up.
@@ -72,7 +77,8 @@ def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Ma
         return Prediction(sizes, world, product, 0.0, launch + product, own, 0.0, launch + own)
     communication = machine.collective.seconds(count * _ELEMENT)
     summand = _SUMMAND if plan.reduce is not Reduce.NONE and plan.deterministic else _ELEMENT
-    sent = machine.transfers[plan.transfer].seconds(count * summand)
+    transfer = plan.moved_by(divide_up(m, world) * k * _ELEMENT) if plan.gather else plan.transfer
+    sent = machine.transfers[transfer].seconds(count * summand)
     # A tile is sent after it is computed, or multiplied after its rows have come: one cannot be hidden.
     fused = max(own, sent + tile)
     if not plan.gather:
@@ -86,7 +92,23 @@ def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Ma
         own=own,
         sent=sent,
         fused=launch + fused + machine.flag,
+        transfer=transfer,
     )
+
+
+def _narrow(plan: ProductPlan, sizes: Mapping[str, int], shape: Shape, machine: Machine) -> Prediction:
+    """A call of few rows: the weight is read once, and what was added up is sent to every peer."""
+    m, n, k, world = shape.m, shape.n, shape.k, shape.world
+    about, others = machine.narrow, world - 1
+    product, _ = _product_times(plan, m, n, k, machine)
+    read = n * k * _ELEMENT / about.memory * (1 + m / about.rows)
+    own = max(product, read + about.around)
+    summand = _SUMMAND if plan.deterministic else _ELEMENT
+    sent = about.exchange.seconds(others * m * n * summand)
+    communication = about.collective.seconds(others * divide_up(m, world) * n * _ELEMENT)
+    apart = machine.graph_launch + own + communication  # a library reads the weight no faster
+    transfer = plan.transfer if others else None
+    return Prediction(sizes, world, own, communication, apart, own, sent, own + sent, transfer)
 
 
 def _product_times(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> tuple[float, float]:

@@ -6,18 +6,20 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from kgen.plan.kernel.instance import CollectiveInstance, Instance, Kind, ProductInstance, Task
+from kgen.plan.kernel.instance import BUFFERS, CollectiveInstance, Instance, Kind, ProductInstance, Task
 
 _PUSHES = (Kind.PUSH_ROWS, Kind.PUSH_TILE, Kind.PUSH_SUM)
-FREE_AFTER = 2  # calls: the buffers are used in turns
+FREE_AFTER = BUFFERS  # calls: the buffers are used in turns
 
 
 class Family(StrEnum):
     """Flags of one sort, named as in `pk::lcsc::Workspace`."""
 
-    GATHERED = "gathered"  # [rank][block of rows]: set by the pushers of the rank, awaited by loaders
+    GATHERED = "gathered"  # [rank][block of rows]: set by the rank that sends them, awaited by loaders
     PARTIAL = "partial"  # [slot or block][rank]: set by pushers of the rank, awaited by what adds up
-    DONE = "done"  # [rank]: set when all of the rank's tasks are done, awaited before pushes, or the end
+    DONE = (
+        "done"  # [rank]: set when all of the rank's tasks are done, awaited before more is sent, or the end
+    )
     ENDS = "ends"  # [rank][pusher]: set when sums have been pushed, awaited before the call ends
     BEGUN = "begun"  # [rank]: set when a collective begins, awaited before anything moves
 
@@ -49,8 +51,10 @@ def waits(task: Task, instance: Instance) -> Iterator[Flag]:
 
 
 def _set_by_product(task: Task, instance: ProductInstance) -> Iterator[Flag]:
-    if task.kind is Kind.PUSH_ROWS:
+    if task.kind in (Kind.PUSH_ROWS, Kind.COPY_ROWS):
         yield Flag(Family.GATHERED, task.call, task.peer, task.rank, task.block)
+    if task.kind is Kind.COPY_ROWS:  # a rank says that it is done when its SMs are, whatever its copies do
+        return
     if task.kind is Kind.PUSH_TILE:
         yield Flag(Family.PARTIAL, task.call, task.peer, task.rank, task.slot)
     if task.kind is Kind.USE:  # what the caller does with the output comes before all of the next call
@@ -66,8 +70,11 @@ def _set_by_product(task: Task, instance: ProductInstance) -> Iterator[Flag]:
 
 def _awaited_by_product(task: Task, instance: ProductInstance) -> Iterator[Flag]:
     ranks = range(instance.shape.world)
-    if task.kind in _PUSHES and task.call > FREE_AFTER:
-        yield from (Flag(Family.DONE, task.call - FREE_AFTER, task.rank, rank) for rank in ranks)
+    if task.kind in _PUSHES:  # to buffers in turns; but copies may have used in the last call what is next
+        free_after = 1 if task.call - 1 in instance.copied else FREE_AFTER
+        yield from (flag for rank in ranks for flag in _done(task, rank, free_after))
+    if task.kind is Kind.COPY_ROWS:  # always to the same buffer; the runtime waits for all ranks
+        yield from _done(task, task.peer, 1)
     if task.kind is Kind.MULTIPLY and instance.gather and task.owner != task.rank:
         yield Flag(Family.GATHERED, task.call, task.rank, task.owner, task.block)
     for rank in (r for r in ranks if r != task.rank):
@@ -75,6 +82,12 @@ def _awaited_by_product(task: Task, instance: ProductInstance) -> Iterator[Flag]
             yield Flag(Family.PARTIAL, task.call, task.rank, rank, task.slot)
         if task.kind is Kind.USE:
             yield Flag(Family.ENDS, task.call, task.rank, rank)
+
+
+def _done(task: Task, rank: int, free_after: int) -> Iterator[Flag]:
+    """One wait, for the epoch of a call: the calls before it are done as well."""
+    for call in range(1, task.call - free_after + 1):
+        yield Flag(Family.DONE, call, task.rank, rank)
 
 
 def _set_by_collective(task: Task, instance: CollectiveInstance) -> Iterator[Flag]:

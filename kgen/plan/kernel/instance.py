@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -10,11 +11,14 @@ from kgen.ir.region import Access
 from kgen.plan.kernel.runtime import Collective, Reduce
 from kgen.plan.kernel.tiles import Shards, TileGrid, TileOrder
 
+BUFFERS = 2  # of everything that peers write, used in turns: a call and the next may overlap
+
 
 class Kind(StrEnum):
     """What a task does."""
 
     PUSH_ROWS = "push rows"  # a block of the rank's rows, to a peer that gathers them
+    COPY_ROWS = "copy rows"  # the same by the copy engine
     MULTIPLY = "multiply"  # a tile of the rank's product
     PUSH_TILE = "push tile"  # the rank's summand of a tile, to the owner of the tile
     REDUCE = "reduce"  # a tile: the owner's summand and what its peers have pushed
@@ -51,7 +55,7 @@ class Task:
     def __str__(self) -> str:
         to = f" to rank {self.peer}" if self.peer != self.rank else ""
         part = f"rows {self.row}..{self.row + self.rows - 1}"
-        if self.kind is not Kind.PUSH_ROWS:
+        if self.kind not in (Kind.PUSH_ROWS, Kind.COPY_ROWS):
             part += f", columns {self.column}..{self.column + self.columns - 1}"
         return f"{self.kind.value} ({part}) of rank {self.rank}{to} in call {self.call}"
 
@@ -110,16 +114,24 @@ class Instance:
 
 @dataclass(frozen=True)
 class ProductInstance(Instance):
-    """Of a kernel with a product. weights: products side by side, 2 for silu_mul."""
+    """Of a kernel with a product. weights: products side by side, 2 for silu_mul.
+
+    copied: calls whose rows the copy engine gathers.
+    """
 
     grid: TileGrid
     weights: int
     gather: bool
     reduce: Reduce
+    copied: frozenset[int] = frozenset()
 
     def order(self, rank: int) -> TileOrder:
         """In which order a rank computes its tiles: `Block::order` of `pk/lcsc/block.hpp`."""
         return order_of(self.shape, self.grid, self.weights, rank, self.reduce)
+
+    def gathered(self, call: int) -> int:
+        """The buffer to which the peers' rows come."""
+        return gathered_in(call, self.copied)
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,11 @@ class CollectiveInstance(Instance):
 
     collective: Collective
     one_shot: bool
+
+
+def gathered_in(call: int, copied: Collection[int]) -> int:
+    """The buffer of gathered rows that a call uses: of copies the first, as graphs fix addresses."""
+    return 0 if call in copied else call % BUFFERS
 
 
 def order_of(shape: Shape, grid: TileGrid, weights: int, rank: int, reduce: Reduce) -> TileOrder:

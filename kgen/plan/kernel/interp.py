@@ -10,7 +10,7 @@ from kgen.ir.kernel.arithmetic import Ranks
 from kgen.ir.kernel.graph import KernelGraph
 from kgen.ir.linear import silu
 from kgen.ir.machine import Array
-from kgen.plan.kernel.instance import CollectiveInstance, Instance, Kind, ProductInstance, Task
+from kgen.plan.kernel.instance import BUFFERS, CollectiveInstance, Instance, Kind, ProductInstance, Task
 from kgen.plan.kernel.interp_collective import CollectiveMachine
 from kgen.plan.kernel.runtime import Reduce
 from kgen.tgraph.tgraph import START_EVENT, TGraph
@@ -62,7 +62,7 @@ class _Machine:
     def __init__(self, graph: KernelGraph, instance: ProductInstance, calls: Sequence[Inputs]) -> None:
         product = graph.matmul
         assert product is not None
-        self.instance, self.product, self.turns = instance, product, 2
+        self.instance, self.product, self.turns = instance, product, BUFFERS
         shape = instance.shape
         gathered = next((op.reads["x"] for op in graph.ops if op.out == product.x), product.x)
         self.x = gathered if instance.gather else product.x
@@ -83,8 +83,9 @@ class _Machine:
         columns = slice(task.column, task.column + task.columns)
         turn, sums = task.call % self.turns, self.sums[task.call][task.rank]
         own = self._own(task)
-        if task.kind is Kind.PUSH_ROWS:
-            self.gathered[turn][task.peer][rows] = self.calls[task.call - 1][self.x][task.rank][own]
+        if task.kind in (Kind.PUSH_ROWS, Kind.COPY_ROWS):
+            gathered = self.gathered[self.instance.gathered(task.call)]
+            gathered[task.peer][rows] = self.calls[task.call - 1][self.x][task.rank][own]
         elif task.kind is Kind.MULTIPLY:
             out = self.outputs[task.call][task.rank] if self.instance.reduce is Reduce.NONE else sums
             out[rows, columns] = self._multiply(task, rows, columns)
@@ -115,7 +116,7 @@ class _Machine:
         elif task.owner == rank:
             x = inputs[self.x][rank][self._own(task)]
         else:
-            x = self.gathered[task.call % self.turns][rank][rows]
+            x = self.gathered[self.instance.gathered(task.call)][rank][rows]
         result: Array = x @ inputs[product.weight][rank][columns].T
         if product.bias is not None:
             result = result + inputs[product.bias][rank][columns]

@@ -15,12 +15,16 @@ from kgen.ir.kernel.overlap import Schedule, Tile, Transfer
 from kgen.ir.tensor import DType
 from kgen.plan.kernel.choice import Choice, ProductChoice
 from kgen.plan.kernel.runtime import (
+    COPIES_LEAST,
     GROUP,
     MEMBERS,
+    NARROW_MOST,
     PACE,
     Collective,
+    Copies,
     Reduce,
     collective_of,
+    copies_of,
     form_of,
 )
 from kgen.plan.kernel.tiles import TileGrid
@@ -85,8 +89,8 @@ class KernelPlan:
     m: Part
     n: Part
     deterministic: bool
-    schedule: Schedule | None  # None: there is nothing to overlap with
-    transfer: Transfer
+    schedule: Schedule | None  # None: there is nothing to overlap with, or no SM communicates
+    transfer: Transfer  # with Copies.BY_SIZE that of small calls
 
     @property
     def world(self) -> Range:
@@ -109,11 +113,21 @@ class ProductPlan(KernelPlan):
     group: int
     members: int
     pace: int
+    copies: Copies
 
     @property
     def grid(self) -> TileGrid:
         """How the output is cut into tiles."""
         return TileGrid(self.tile.m, self.tile.n, self.members, self.group)
+
+    def moved_by(self, size: int) -> Transfer:
+        """What gathers so many bytes of each rank, or sends summands, where no ranks share a device."""
+        copied = self.copies is Copies.BY_SIZE and size >= COPIES_LEAST
+        return Transfer.COPY_ENGINE if copied else self.transfer
+
+    def narrow(self, m: int, world: int) -> bool:
+        """Whether a call has so few rows that a GPU reads the weight once and exchanges sums in one shot."""
+        return self.reduce is Reduce.ALL and m * max(1, world - 1) <= NARROW_MOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +165,7 @@ def _product(graph: KernelGraph, choice: ProductChoice) -> ProductPlan:
         group=GROUP,
         members=MEMBERS,
         pace=PACE[form.reduce],
+        copies=copies_of(graph),
     )
 
 

@@ -39,6 +39,14 @@ class Collective(StrEnum):
         return self in (Collective.SCATTER, Collective.ALL_REDUCE)
 
 
+class Copies(StrEnum):
+    """When the copy engine gathers rows, and not registers: `copies_from` of `pk/lcsc/copies.hpp`."""
+
+    NEVER = "never"
+    BY_SIZE = "by_size"  # where a rank has COPIES_LEAST bytes of rows, and a device of its own
+    ALWAYS = "always"
+
+
 class Form(NamedTuple):
     """What a kernel does besides multiplying."""
 
@@ -56,22 +64,33 @@ FORMS = {
 TILE = Tile(128, 256, 64)
 STAGES = range(2, 5)
 ONE_SHOT_MOST = 1 << 20  # bytes of an all-reduce in one shot: pk::lcsc::small_most pieces
+COPIES_LEAST = 32 << 20  # bytes of a rank's rows from which on they are copied: pk::lcsc::copies_least
+NARROW_MOST = 128  # rows to add up, of peers as well, of products that are read once: pk::lcsc::narrow::max_m
 PIECE = ROW_BYTES // DType.BF16.itemsize  # elements that a thread of a collective moves at a time
 MEMBERS = 2  # blocks of a cluster
 GROUP = 8  # rows of pairs of tiles that are walked column by column
 PACE = {
-    Reduce.NONE: 0,
+    Reduce.NONE: 8000,
     Reduce.SCATTER: 8000,
     Reduce.ALL: 8000,
 }  # cycles between batches of a pusher, of 132 SMs
 PUSHERS = 3  # communicator warps of a block
 SCHEDULES = (Schedule.INTRA_SM,)  # warps of the SMs that compute also push
 TRANSFERS = (Transfer.REGISTER,)
+GATHERING = ("all_gather", "matmul")  # what the copy engine can do too
 
 
 def form_of(graph: KernelGraph) -> Form:
     """What a graph with a product and without `refusals` does."""
     return FORMS[tuple(op.kind for op in graph.ops)]
+
+
+def copies_of(graph: KernelGraph) -> Copies:
+    """When the copy engine moves something, in a graph with a product and without `refusals`."""
+    if graph.overlap.transfer is Transfer.COPY_ENGINE:
+        return Copies.ALWAYS
+    chosen = graph.overlap.transfer is None and form_of(graph).gather
+    return Copies.BY_SIZE if chosen else Copies.NEVER
 
 
 def collective_of(graph: KernelGraph) -> Collective:
@@ -126,14 +145,18 @@ def _product(graph: KernelGraph) -> Iterator[Problem]:
 
 def _overlap(graph: KernelGraph) -> Iterator[Problem]:
     asked = graph.overlap
-    if asked.schedule not in (None, *SCHEDULES):
+    gathers = tuple(op.kind for op in graph.ops) == GATHERING
+    transfers = [*TRANSFERS, *[Transfer.COPY_ENGINE] * gathers]
+    if asked.schedule is not None and asked.transfer is Transfer.COPY_ENGINE:
+        yield _choice("schedule", asked.schedule, "none: the copy engine uses no SM")
+    elif asked.schedule not in (None, *SCHEDULES):
         yield _choice("schedule", asked.schedule, ", ".join(SCHEDULES))
     elif asked.comm_sms is not None:
         alone = "all SMs: there is no product to overlap with"
         there = alone if graph.matmul is None else "warps of every SM communicate"
         yield _choice("comm_sms", str(asked.comm_sms), there)
-    if asked.transfer not in (None, *TRANSFERS):
-        yield _choice("transfer", asked.transfer, ", ".join(TRANSFERS))
+    if asked.transfer not in (None, *transfers):
+        yield _choice("transfer", asked.transfer, " or ".join(transfers))
     if asked.tile not in (None, TILE):
         yield _choice("tile", str(list(asked.tile or ())), str(list(TILE)))
     if asked.stages is not None and asked.stages not in STAGES:

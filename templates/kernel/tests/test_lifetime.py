@@ -132,6 +132,34 @@ def test_a_rank_that_does_not_run(binding: ModuleType, library: Any, machine: An
     run_all(binding, library, machine, problem)
 
 
+def test_ranks_with_other_sizes(
+    binding: ModuleType, library: Any, machine: Any, sizes_for: Any, some_world: int
+) -> None:
+    """All ranks learn of it, also those that need not wait for anybody: no result is taken for one."""
+    if not KERNEL["communicates"] or some_world == 1:
+        pytest.skip("nobody waits for anybody")
+    problems = [Problem(some_world, sizes_for(some_world, rows)) for rows in (300, 270)]
+    if problems[0].sizes == problems[1].sizes:
+        pytest.skip("this kernel has one size")
+    rendezvous, here = new_rendezvous(), threading.Barrier(some_world)
+
+    def body(rank: int) -> None:
+        memory = machine.memory(rank)
+        options = machine.options(rank) | {"timeout_ms": 1000}
+        with open_kernel(binding, library, rank, some_world, rendezvous, **options) as kernel:
+            both = [Rank(kernel, memory, problem) for problem in problems]
+            both[1 if rank == 0 else 0].run()
+            with pytest.raises(binding.KernelError) as error:
+                kernel.wait()
+            assert error.value.status in (binding.Status.INVALID_ARGUMENT, binding.Status.TIMEOUT)
+            assert f"rank {rank}" in error.value.sentence
+            here.wait(60)
+        memory.free()
+
+    as_threads(some_world, body)
+    run_all(binding, library, machine, problems[0])
+
+
 def test_two_kernels_at_the_same_time(
     binding: ModuleType, library: Any, machine: Any, sizes_for: Any, some_world: int
 ) -> None:

@@ -8,6 +8,8 @@ from kgen.ir.kernel.overlap import Transfer
 from kgen.passes.kernel.pipeline import compile_kernel
 from kgen.plan.kernel.cost import Prediction, predict
 from kgen.plan.kernel.measured import H200
+from kgen.plan.kernel.plan import ProductPlan
+from kgen.plan.kernel.runtime import COPIES_LEAST
 from kgen.report.kernel import explain_kernel
 from tests.kernels import SPECS, kernel, shipped
 
@@ -87,3 +89,57 @@ def test_sizes_of_a_kernel_without_ranges_and_with_two() -> None:
     two = RS.replace("M: 1..32768", "M: 200..640").replace("K: 8192", "K: 8..8100")
     sizes = [p.sizes for p in explain_kernel(compile_kernel(kernel(two))).predictions]
     assert sizes == [{"M": 640, "K": 8096}]
+
+
+def test_what_a_call_gathers_by() -> None:
+    plan = compile_kernel(shipped("ag_gemm")).plan
+    assert isinstance(plan, ProductPlan)
+    pushed, copied = (predict(plan, {"M": m}, 2, H200) for m in (4094, 4095))  # K = 8192: 2048 rows of a rank
+    assert (pushed.transfer, copied.transfer) == (Transfer.REGISTER, Transfer.COPY_ENGINE)
+    for p in (pushed, copied):
+        rate = H200.transfers[p.transfer or Transfer.TMA]
+        assert p.sent == pytest.approx(rate.seconds((2048 if p is copied else 2047) * 8192 * 2))
+    assert predict(plan, {"M": 8188}, 4, H200).transfer is Transfer.REGISTER
+    assert predict(plan, {"M": 8192}, 1, H200).transfer is None
+
+
+def test_where_both_gather_alike() -> None:
+    """Copies are faster from about the size on from which they are chosen."""
+    registers, engine = (H200.transfers[by] for by in (Transfer.REGISTER, Transfer.COPY_ENGINE))
+    assert engine.seconds(COPIES_LEAST / 4) > registers.seconds(COPIES_LEAST / 4) * 1.3
+    assert engine.seconds(COPIES_LEAST * 2) < registers.seconds(COPIES_LEAST * 2)
+
+
+DECODE = (SPECS / "gemm_ar.yaml").read_text().replace("N: 4096, K: 8192", "N: 5120, K: 25600")
+
+
+@pytest.mark.parametrize(
+    ("m", "us", "library"), [(1, 39.8, 37.3), (8, 40.3, 38.1), (32, 43.3, 37.5), (128, 53.2, 42.3)]
+)
+def test_few_rows_as_measured(m: int, us: float, library: float) -> None:
+    p = predict(compile_kernel(kernel(DECODE)).plan, {"M": m}, 2, H200)
+    assert p.fused == pytest.approx(us * US, rel=0.03)
+    assert p.apart - p.communication == pytest.approx(library * US, rel=0.04)
+    assert p.speed_up > (1 if m > 32 else 1.1)
+
+
+def test_few_rows_of_many_ranks_and_of_one() -> None:
+    plan = compile_kernel(kernel(DECODE)).plan
+    assert isinstance(plan, ProductPlan)
+    alone = predict(plan, {"M": 8}, 1, H200)
+    assert (alone.sent, alone.communication, alone.transfer) == (0, 0, None)
+    assert alone.fused == alone.own
+    few, many = (predict(plan, {"M": m}, 8, H200) for m in (18, 19))  # 7 peers: up to 128 / 7
+    assert few.sent == pytest.approx(4.4 * US + 7 * 18 * 5120 * 4 / 336e9)
+    assert many.sent == pytest.approx(7 * 3 * 5120 * 4 / 368e9)
+
+
+def test_the_table_says_what_sends() -> None:
+    def caption(name: str) -> str:
+        times = explain_kernel(compile_kernel(shipped(name))).to_table().renderables[1]
+        return str(times.caption)
+
+    said = "The copy engine sends at M 8,192; M 32,768, and registers at the rest."
+    assert (said in caption("ag_gemm"), "copy engine" in caption("gemm_rs")) == (True, False)
+    about = explain_kernel(compile_kernel(shipped("ag_gemm"))).to_json()["predictions"]
+    assert [p["transfer"] for p in about] == ["register"] * 3 + ["copy_engine"] * 2

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from kgen.diagnostics import SpecError
+from kgen.ir.kernel.overlap import Schedule, Transfer
 from kgen.ir.problem import Problem
 from kgen.passes.errors import CompileError
 from kgen.passes.kernel.pipeline import compile_kernel
+from kgen.paths import project_templates
 from kgen.plan.kernel.plan import DimRow, Part, ProductPlan, Role
-from kgen.plan.kernel.runtime import Reduce, refusals
+from kgen.plan.kernel.runtime import COPIES_LEAST, NARROW_MOST, Copies, Reduce, refusals
 from kgen.render.kernel import make_kernel
-from tests.kernels import AG, AG_ALL, AG_SILU, GATHER, GEMM, RS, SPECS, kernel, shipped
+from tests.kernels import AG, AG_ALL, AG_SILU, AR, COLLECTIVES, GATHER, GEMM, RS, SPECS, kernel, shipped
 
 SUMMAND = "  r: {shape: [M, N], dtype: bf16, partial: true}\n"
 
@@ -138,6 +142,7 @@ def test_operators_that_are_not_there_yet(text: str, operator: str, message: str
         ("transfer: multimem", "overlap.transfer"),
         ("tile: [64, 256, 64]", "overlap.tile"),
         ("tile: [64, 64, 64], stages: 5", "overlap.tile"),
+        ("schedule: inter_sm, transfer: copy_engine", "overlap.schedule"),
     ],
 )
 def test_choices_that_are_not_there_yet(overlap: str, setting: str) -> None:
@@ -151,3 +156,111 @@ def test_choices_that_are_there() -> None:
     compilation = compile_kernel(kernel(text))
     assert compilation.plan.stages == 3
     assert {why for _, _, why in compilation.choice.reasons} == {"the spec asks for it"}
+
+
+def asking(text: str, transfer: str) -> str:
+    return f"{text}overlap: {{transfer: {transfer}}}\n" if transfer else text
+
+
+@pytest.mark.parametrize(
+    ("text", "transfer", "copies", "schedule"),
+    [
+        (AG, "", Copies.BY_SIZE, Schedule.INTRA_SM),
+        (AG_SILU, "", Copies.BY_SIZE, Schedule.INTRA_SM),
+        (AG, "register", Copies.NEVER, Schedule.INTRA_SM),
+        (AG, "copy_engine", Copies.ALWAYS, None),
+        (RS, "", Copies.NEVER, Schedule.INTRA_SM),
+        (AR, "register", Copies.NEVER, Schedule.INTRA_SM),
+        (GEMM, "", Copies.NEVER, Schedule.INTRA_SM),
+    ],
+)
+def test_when_rows_are_copied(text: str, transfer: str, copies: Copies, schedule: Schedule | None) -> None:
+    plan = plan_of(asking(text, transfer))
+    moved = Transfer.COPY_ENGINE if copies is Copies.ALWAYS else Transfer.REGISTER
+    assert (plan.copies, plan.transfer, plan.schedule) == (copies, moved, schedule)
+    assert make_kernel(plan)["copies"] == copies.value
+    large = Transfer.COPY_ENGINE if copies is Copies.BY_SIZE else moved
+    assert [plan.moved_by(size) for size in (COPIES_LEAST - 1, COPIES_LEAST)] == [moved, large]
+
+
+def test_each_way_to_copy_is_a_plan_of_its_own() -> None:
+    assert len({plan_of(asking(AG, way)).digest for way in ("", "register", "copy_engine")}) == 3
+
+
+def test_collectives_are_not_copied() -> None:
+    assert make_kernel(compile_kernel(kernel(COLLECTIVES["gather"])).plan)["copies"] == "never"
+
+
+@pytest.mark.parametrize(
+    ("text", "transfer", "there"),
+    [
+        (AG, "tma", "register or copy_engine"),
+        (AG, "multimem", "register or copy_engine"),
+        (RS, "tma", "register"),
+        (COLLECTIVES["gather"], "copy_engine", "register"),
+    ],
+)
+def test_transfers_that_are_not_there_yet(text: str, transfer: str, there: str) -> None:
+    message = f"overlap.transfer: {transfer} is not there yet, only {there}"
+    assert str(problem_of(asking(text, transfer))) == message
+
+
+def test_a_copy_engine_needs_no_schedule() -> None:
+    text = f"{AG}overlap: {{schedule: inter_sm, transfer: copy_engine}}\n"
+    message = "overlap.schedule: inter_sm is not there yet, only none: the copy engine uses no SM"
+    assert str(problem_of(text)) == message
+
+
+def test_the_copy_engine_does_not_add() -> None:
+    """The frontend says so first."""
+    with pytest.raises(SpecError, match="the copy engine cannot add, which reduce_scatter does"):
+        kernel(asking(RS, "copy_engine"))
+
+
+def reasons(text: str) -> dict[str, tuple[str, str]]:
+    return {what: (value, why) for what, value, why in compile_kernel(kernel(text)).choice.reasons}
+
+
+def test_why_rows_are_copied() -> None:
+    value, why = reasons((SPECS / "ag_gemm.yaml").read_text())["transfer"]
+    assert value == "register, copy_engine from 32 MiB on"
+    assert "each rank has 32 MiB of rows (here 2,048) and a device of its own" in why
+    _, why = reasons(AG.replace("K: 16", "K: 16..64"))["transfer"]
+    assert "each rank has 32 MiB of rows and a device of its own" in why
+    asked = reasons(asking(AG, "copy_engine"))
+    assert asked["transfer"] == ("copy_engine", "the spec asks for it")
+    assert "schedule" not in asked
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [(AR, True), (RS, False), (AR.replace("1..64", "129..200"), False), (AR.replace("1..64", "128"), True)],
+)
+def test_few_rows(text: str, there: bool) -> None:
+    assert ("few rows" in reasons(text)) == there
+
+
+def test_how_many_rows_are_few() -> None:
+    plan = plan_of(AR)
+    rows = {world: max(m for m in range(1, 200) if plan.narrow(m, world)) for world in (1, 2, 3, 8)}
+    assert rows == {1: 128, 2: 128, 3: 64, 8: 18}
+    assert not plan_of(RS).narrow(1, 2)
+
+
+SHOW = """
+#include <cstdio>
+#include "pk/lcsc/copies.hpp"
+#include "pk/lcsc/narrow_plan.hpp"
+int main() {
+  std::printf("%llu %u", static_cast<unsigned long long>(pk::lcsc::copies_least), pk::lcsc::narrow::max_m);
+}
+"""
+
+
+def test_the_headers_have_the_same_numbers(tmp_path: Path) -> None:
+    (tmp_path / "show.cpp").write_text(SHOW)
+    include = project_templates() / "include"
+    command = ["g++", "-std=c++20", "-Wno-psabi", f"-I{include}", "show.cpp", "-o", "show"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    numbers = subprocess.check_output([tmp_path / "show"]).split()
+    assert list(map(int, numbers)) == [COPIES_LEAST, NARROW_MOST]

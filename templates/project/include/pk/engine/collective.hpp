@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "pk/engine/card.hpp"
 #include "pk/engine/collective_plan.hpp"
 #include "pk/engine/shared_memory.hpp"
 #if PK_CUDA
@@ -105,7 +106,7 @@ public:
                                          ? find(common, shared, output, most.out, moves.outs)
                                          : use_own(common, output, moves.outs);
         std::copy_n(ins, common.world, moves.ins);
-        moves.card = card(sizes, in_at, out_at);
+        moves.card = card_of({sizes.m, sizes.n, in_at, out_at});
         const RowCopy before = ins[common.rank] == input.data ? RowCopy{} : input.copy_in(common);
         const RowCopy after = moves.outs[common.rank] == output.data ? RowCopy{} : output.copy_out(common);
         device.run(before, moves, after, stream);
@@ -126,7 +127,6 @@ private:
             return {data, own(common), part.stride * 2, part.columns * 2, part.columns * 2, part.rows};
         }
     };
-    static constexpr std::uint64_t nowhere = ~std::uint64_t{0};  // in shared memory
 
     static bool is_small(const Device& device, const Part& in) {
         const std::uint64_t pieces = in.pieces();
@@ -145,7 +145,7 @@ private:
         sum.cards = common.plan.small_cards;
         sum.flags = common.plan.small_flags;
         sum.places = common.plan.small_places;
-        sum.card = card(sizes, nowhere, nowhere);
+        sum.card = card_of({sizes.m, sizes.n});
         device.run(in.part.dense() ? RowCopy{} : in.copy_in(common), sum,
                    out.part.dense() ? RowCopy{} : out.copy_out(common), stream);
     }
@@ -161,22 +161,13 @@ private:
             if (found) return *found;
         }
         for (std::uint32_t r = 0; r < common.world; ++r) at[r] = common.peers[r] + matrix.place;
-        return nowhere;
+        return not_shared;
     }
 
     // Where only this rank's counts.
     static std::uint64_t use_own(const Arguments& common, const Place& matrix, void* (&at)[lcsc::max_ranks]) {
         at[common.rank] = matrix.part.dense() ? matrix.data : matrix.own(common);
-        return nowhere;
-    }
-
-    // Of what the ranks must have in common (FNV-1a).
-    static std::uint32_t card(const Sizes& sizes, std::uint64_t in_at, std::uint64_t out_at) {
-        std::uint32_t hash = 2166136261u;
-        for (const std::uint64_t value : {std::uint64_t{sizes.m}, std::uint64_t{sizes.n}, in_at, out_at}) {
-            for (int byte = 0; byte < 8; ++byte) hash = (hash ^ (value >> (byte * 8) & 255)) * 16777619u;
-        }
-        return hash;
+        return not_shared;
     }
 };
 

@@ -58,7 +58,7 @@ inline CollectivePlan plan_collective(lcsc::Collective what, std::uint32_t world
     plan.done = take(word * world);
     if (what == lcsc::Collective::all_reduce) {
         static constexpr std::uint64_t blocks = lcsc::small_blocks(lcsc::small_most);
-        plan.small_cards = take(blocks * world * word);
+        plan.small_cards = take(blocks * 2 * world * word);
         plan.small_flags = take(blocks * world * word);
         plan.small_places = take(blocks * 2 * world * lcsc::small_pieces * 16);
     }

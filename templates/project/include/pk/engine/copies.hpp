@@ -12,4 +12,10 @@ struct RowCopy {
     std::uint64_t to_stride = 0, from_stride = 0, row_bytes = 0, rows = 0;
 };
 
+// The caller's output of this rank.
+struct OwnOutput {
+    void* data = nullptr;
+    std::uint32_t stride = 0;  // elements
+};
+
 }  // namespace pk::engine

@@ -74,6 +74,7 @@ public:
     }
 
     // Ranks agree on how many: who does what goes by it.
+    std::uint32_t capacity() const { return sms_; }
     void limit(std::uint32_t sms) { sms_ = std::min(sms_, sms); }
 
     void wait() const {

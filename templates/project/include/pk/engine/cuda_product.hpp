@@ -6,14 +6,18 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <vector>
 
+#include "pk/engine/copy_engine.hpp"
 #include "pk/engine/cuda_device.hpp"
+#include "pk/engine/cuda_narrow.hpp"
 #include "pk/engine/tensor_maps.hpp"
 #include "pk/engine/weights.hpp"
 #include "pk/engine/workspace.hpp"
 #include "pk/lcsc/kernel.hpp"
+#include "pk/lcsc/pace.hpp"
 
 namespace pk::engine {
 
@@ -23,7 +27,7 @@ class CudaProduct : public CudaDevice {
 
 public:
     CudaProduct(std::int32_t device, std::uint32_t sms, const WorkspacePlan& plan)
-        : CudaDevice(device, sms), blocks_(plan.blocks) {
+        : CudaDevice(device, sms), blocks_(plan.blocks), slots_(plan.places.narrow_slots) {
         const cuda::DeviceScope scope(number());
         const int room = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
         static constexpr std::uint32_t bytes = std::max(L::bytes, lcsc::Layout<lcsc::Half<C>>::bytes);
@@ -34,33 +38,85 @@ public:
         maps_.emplace();
     }
 
+    // What ranks agree on, as all that they do goes by it: the least of each.
+    struct Capacity {
+        std::uint32_t sms, copies;
+        NarrowClusters narrow;
+    };
+
     void start(const std::vector<Place>& places, std::uint32_t rank) {
         const cuda::DeviceScope scope(number());
+        const auto all = static_cast<std::uint32_t>(attribute(cudaDevAttrMultiProcessorCount));
         take_part(places, rank, resident_blocks(), lcsc::members);
-        allocate(counts_bytes(), C::reduce == lcsc::Reduce::none
-                                     ? 0
-                                     : std::uint64_t{sms()} * L::staging_slots * L::staged_bytes);
+        if constexpr (reduces_all) narrow_ = CudaNarrow<C>::clusters(sms(), all);
+        // Streams of ranks that share a device may wait for each other, and so for what cannot begin.
+        if constexpr (lcsc::can_copy<C>) {
+            if (!any_share(places)) copy_engine_.emplace(number());
+        }
+        const std::uint64_t staging =
+            C::reduce == lcsc::Reduce::none ? 0 : std::uint64_t{sms()} * L::staging_slots * L::staged_bytes;
+        allocate(words(blocks_) * 2 + words(slots_), staging);
+    }
+
+    Capacity capacity() const { return {sms(), copy_engine_ ? 1u : 0u, narrow_}; }
+    void limit(const Capacity& other) {
+        CudaDevice::limit(other.sms);
+        if (other.copies == 0) copy_engine_.reset();
+        narrow_.limit(other.narrow);
     }
 
     void fill(lcsc::Arguments& a) const {
         fill_call(a);
         a.gathered_counts = reinterpret_cast<std::uint32_t*>(local());
-        a.staging = local() + counts_bytes();
+        a.copied_epochs = reinterpret_cast<std::uint32_t*>(local() + words(blocks_));
+        a.staging = local() + words(blocks_) * 2 + words(slots_);
         a.pace = C::pace * sms() / paced_sms;
     }
 
-    void run(const lcsc::Arguments& a, const Weights& weights, const RowCopy& out, void* stream) {
+    // `out`: what the caller gave, where a call's kernel writes to it without the peers.
+    void run(lcsc::Arguments a, const Weights& weights, const OwnOutput& own, const RowCopy& out,
+             void* stream) {
         enqueue(stream, [&](cudaStream_t s) {
-            if (lcsc::takes_half<C>(a.m, a.n, a.world, sms())) {
-                launch<lcsc::Half<C>>(a, weights, s);
-            } else {
-                launch<C>(a, weights, s);
+            if constexpr (reduces_all) {
+                if (CudaNarrow<C>::takes(a, narrow_)) {
+                    auto* epochs = reinterpret_cast<std::uint32_t*>(local() + words(blocks_) * 2);
+                    return CudaNarrow<C>::launch(a, own.data, own.stride, weights, narrow_, epochs, *maps_,
+                                                 s);
+                }
             }
+            if constexpr (lcsc::can_copy<C>) {
+                if (copy_engine_ && lcsc::takes_copies<C>(a)) {
+                    a.copied = 1;
+                    return copy_engine_->beside<C>(a, s, [&] { launch_product(a, weights, s); });
+                }
+            }
+            if (!lcsc::keeps_pace<C>(a.n, a.world)) a.pace = 0;
+            launch_product(a, weights, s);
             copy_rows(out, s);
         });
     }
 
 private:
+    static constexpr bool reduces_all = C::reduce == lcsc::Reduce::all;
+
+    static bool any_share(const std::vector<Place>& places) {
+        for (std::size_t r = 0; r < places.size(); ++r) {
+            for (std::size_t other = 0; other < r; ++other) {
+                if (std::memcmp(&places[r].device, &places[other].device, sizeof places[r].device) == 0)
+                    return true;
+            }
+        }
+        return false;
+    }
+
+    void launch_product(const lcsc::Arguments& a, const Weights& weights, cudaStream_t stream) {
+        if (lcsc::takes_half<C>(a.m, a.n, a.world, sms())) {
+            launch<lcsc::Half<C>>(a, weights, stream);
+        } else {
+            launch<C>(a, weights, stream);
+        }
+    }
+
     template <class Tiles>
     void launch(const lcsc::Arguments& a, const Weights& weights, cudaStream_t stream) {
         const lcsc::Maps maps = maps_of<Tiles>(a, weights);
@@ -74,7 +130,9 @@ private:
 
     static constexpr std::uint32_t paced_sms = 132;  // that share the link where C::pace was measured
 
-    std::size_t counts_bytes() const { return (blocks_ * sizeof(std::uint32_t) + 255) / 256 * 256; }
+    static std::size_t words(std::uint32_t count) {
+        return (count * sizeof(std::uint32_t) + 255) / 256 * 256;
+    }
 
     // How many blocks can run at the same time, in whole clusters.
     std::uint32_t resident_blocks() const {
@@ -123,7 +181,9 @@ private:
         return maps;
     }
 
-    std::uint32_t blocks_;
+    std::uint32_t blocks_, slots_;
+    NarrowClusters narrow_;
+    std::optional<CopyEngine> copy_engine_;
     std::optional<TensorMaps<typename C::Type>> maps_;
 };
 

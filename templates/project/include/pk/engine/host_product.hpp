@@ -8,6 +8,7 @@
 #include "pk/engine/host_threads.hpp"
 #include "pk/engine/weights.hpp"
 #include "pk/engine/workspace.hpp"
+#include "pk/lcsc/copies.hpp"
 #include "pk/lcsc/host_kernel.hpp"
 
 namespace pk::engine {
@@ -42,7 +43,8 @@ public:
         Threads::start_threads();
     }
 
-    void run(const lcsc::Arguments& a, const Weights& weights, const RowCopy& out, void* stream) {
+    void run(lcsc::Arguments a, const Weights& weights, const OwnOutput&, const RowCopy& out, void* stream) {
+        a.copied = lcsc::takes_copies<C>(a) ? 1 : 0;
         Threads::enqueue(stream, {}, {a, {weights.weight, weights.up, weights.stride, weights.up_stride}},
                          out);
     }

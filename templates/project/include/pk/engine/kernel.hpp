@@ -73,15 +73,16 @@ public:
         bootstrap::together(*exchange, [&] { place = device_->place(); });
         const auto places = bootstrap::gather(*exchange, place);
         bootstrap::together(*exchange, [&] { device_->start(places, rank_); });
-        for (const std::uint32_t sms : bootstrap::gather(*exchange, device_->sms())) device_->limit(sms);
+        for (const auto& capacity : bootstrap::gather(*exchange, device_->capacity()))
+            device_->limit(capacity);
         peers_ = bootstrap::PeerMemory(*exchange, plan.bytes, device_->number());
         bootstrap::probe(*exchange, peers_, timeout_ms);
         bootstrap::together(*exchange, [&] { fill(plan, timeout_ms); });
     }
 
     // Enqueues a run on `stream` and returns; nothing else, so that it may be captured in a graph. All ranks
-    // run with the same sizes: one that differs makes the others wait for what never comes, or read what
-    // belongs elsewhere, and nothing here finds out in time.
+    // run with the same sizes: where one differs, the others may wait for what never comes, or read what
+    // belongs elsewhere, and wait() says so.
     void run(const Call& call, void* stream) {
         check_process();
         const auto checked = Operation::check(call, rank_, world_);

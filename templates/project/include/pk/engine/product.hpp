@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "pk/engine/card.hpp"
 #include "pk/engine/shape.hpp"
 #include "pk/engine/shared_memory.hpp"
 #include "pk/engine/workspace.hpp"
@@ -74,22 +75,29 @@ struct Product {
         a.shard = call.rows.data;
         a.shard_stride = strides.rows;
         a.out_stride = strides.output;
+        a.copied = 0;
         RowCopy out;
+        std::uint64_t out_at = not_shared;
         if constexpr (C::reduce == lcsc::Reduce::all) {
-            out = place_outputs(a, shared, const_cast<void*>(call.output.data));
+            out = place_outputs(a, shared, const_cast<void*>(call.output.data), out_at);
         } else {
             a.outs[a.rank] = const_cast<void*>(call.output.data);
         }
+        a.card = card_of({a.m, a.n, a.k, out_at, out_at == not_shared ? 0 : a.out_stride});
         a.bias = call.bias.data;
         a.residual = call.residual.data;
-        device.run(a, {call.weight.data, strides.weight, call.up.data, strides.up}, out, stream);
+        const OwnOutput own{const_cast<void*>(call.output.data), strides.output};
+        device.run(a, {call.weight.data, strides.weight, call.up.data, strides.up}, own, out, stream);
     }
 
 private:
     // Where all ranks write to: the output, where it was shown, else the workspace, from where it is copied.
-    static RowCopy place_outputs(Arguments& a, const SharedMemory& shared, void* output) {
+    static RowCopy place_outputs(Arguments& a, const SharedMemory& shared, void* output, std::uint64_t& at) {
         const std::uint64_t stride = std::uint64_t{a.out_stride} * 2, row_bytes = std::uint64_t{a.n} * 2;
-        if (shared.find(output, (a.m - 1) * stride + row_bytes, a.world, a.outs)) return {};
+        if (const auto found = shared.find(output, (a.m - 1) * stride + row_bytes, a.world, a.outs)) {
+            at = *found;
+            return {};
+        }
         for (std::uint32_t r = 0; r < a.world; ++r) a.outs[r] = a.peers[r] + a.workspace.sums;
         a.out_stride = a.n;
         return {output, a.outs[a.rank], stride, row_bytes, row_bytes, a.m};

@@ -5,6 +5,7 @@
 
 #include "pk/engine/room.hpp"
 #include "pk/engine/shape.hpp"
+#include "pk/lcsc/narrow_plan.hpp"
 #include "pk/lcsc/tile_choice.hpp"
 
 namespace pk::engine {
@@ -34,6 +35,8 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
     lcsc::Workspace& w = plan.places;
     w.blocks = plan.blocks;
     w.done = take(word * world);
+    w.begun = take(word * world);
+    w.cards = take(word * world * 2);
     w.gathered_flags = take(C::gather ? word * world * plan.blocks : 0);
     w.partial_flags = take(slots * world * lcsc::pushers * word);
     w.ends =
@@ -41,6 +44,15 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
     for (int turn = 0; turn < 2; ++turn) {
         w.gathered[turn] = take(C::gather ? std::uint64_t{largest.m} * largest.k * 2 : 0);
         w.partials[turn] = take(slots * (world - 1) * slot_bytes);
+    }
+    if constexpr (PK_CUDA && C::reduce == lcsc::Reduce::all) {
+        const std::uint32_t few =
+            lcsc::narrow::most_m(world) < largest.m ? lcsc::narrow::most_m(world) : largest.m;
+        w.narrow_slots = lcsc::narrow::most_slots(largest.n);
+        w.narrow_slot_bytes = lcsc::narrow::most_slot_bytes(few, sizeof(typename C::Partial));
+        w.narrow_cards = take(std::uint64_t{w.narrow_slots} * 2 * world * word);
+        w.narrow_flags = take(std::uint64_t{w.narrow_slots} * world * word);
+        w.narrow_places = take(2 * w.narrow_slot_bytes * w.narrow_slots * world);
     }
     w.sums = take(C::reduce == lcsc::Reduce::all ? std::uint64_t{largest.m} * largest.n * 2 : 0);
     return plan;

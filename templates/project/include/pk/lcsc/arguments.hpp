@@ -12,6 +12,8 @@ inline constexpr std::uint32_t pushers = 3;  // communicator warps of a block
 // turns, by the parity of the epoch.
 struct Workspace {
     std::uint64_t done;            // u32 [rank]: epochs
+    std::uint64_t begun;           // u32 [rank]: epochs
+    std::uint64_t cards;           // u32 [parity][rank]: with what a rank was called
     std::uint64_t gathered_flags;  // u32 [rank][block of rows]
     std::uint64_t partial_flags;   // u32 [slot][rank][pusher]
     std::uint64_t ends;            // u32 [rank][block of threads][pusher]
@@ -19,9 +21,13 @@ struct Workspace {
     std::uint64_t partials[2];     // [slot][rank other than this one][bytes of a tile]
     std::uint64_t sums;            // all-reduce: [m][n], for outputs that peers cannot write to
     std::uint32_t blocks;          // of a shard, at most
+    // Products of few rows (narrow_plan.hpp).
+    std::uint64_t narrow_cards, narrow_flags, narrow_places, narrow_slot_bytes;
+    std::uint32_t narrow_slots;
 };
 
 struct Arguments : Call {
+    std::uint32_t card;                      // of what the ranks must have in common
     std::uint32_t m, n, k;                   // of the product of this rank, all shards together
     Shards shards;                           // of its rows
     std::uint32_t out_stride, shard_stride;  // elements
@@ -31,6 +37,8 @@ struct Arguments : Call {
     const void* residual;                    // like the output, same stride
     char* staging;                           // of this rank: [block][ring][tile]
     std::uint32_t* gathered_counts;          // of this rank: u32 [block of rows], zero between calls
+    std::uint32_t copied;                    // 1: rows are gathered by the copy engine (copies.hpp)
+    std::uint32_t* copied_epochs;            // of this rank: u32 [block of rows], what it takes for flags
     std::uint32_t pace;                      // cycles from one batch of a pusher to the next, at least
     Workspace workspace;
 };

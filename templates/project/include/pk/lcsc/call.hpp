@@ -33,6 +33,7 @@ struct State {
     std::uint32_t epoch;     // calls completed
     std::uint32_t finished;  // blocks that have finished this call
     std::uint32_t failed;    // not 0: a wait ran out
+    std::uint32_t copied;    // the last call's epoch, if it gathered by the copy engine; else an older one
 };
 
 // What every kernel is told of the ranks.

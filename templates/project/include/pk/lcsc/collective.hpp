@@ -187,13 +187,13 @@ __global__ void __launch_bounds__(small_pieces, 1) small_all_reduce(const __grid
     bool there = true;
     if (threadIdx.x < m.world && threadIdx.x != m.rank) {
         const std::uint32_t r = threadIdx.x;
-        const auto word = [&](std::uint64_t which, std::uint32_t rank, std::uint32_t source) {
-            return reinterpret_cast<std::uint32_t*>(m.peers[rank] + which) + block * m.world + source;
+        const auto word = [&](std::uint32_t rank, std::uint64_t at) {
+            return reinterpret_cast<std::uint32_t*>(m.peers[rank] + at);
         };
-        store_relaxed(word(m.cards, r, m.rank), m.card);
-        signal(word(m.flags, r, m.rank), epoch);
-        there = patience.flag(word(m.flags, m.rank, r), epoch, Wait::partial, block, r) &&
-                patience.agree(m.card, load_relaxed(word(m.cards, m.rank, r)), r);
+        store_relaxed(word(r, m.card_of(block, epoch, m.rank)), m.card);
+        signal(word(r, m.flag_of(block, m.rank)), epoch);
+        there = patience.flag(word(m.rank, m.flag_of(block, r)), epoch, Wait::partial, block, r) &&
+                patience.agree(m.card, load_relaxed(word(m.rank, m.card_of(block, epoch, r))), r);
     }
     if (!__syncthreads_and(there)) return;
     if (at < m.pieces) {

@@ -16,16 +16,42 @@ public:
         : block_(block), number_(number), lane_(lane) {}
 
     PK_DEVICE void run() {
-        if (!wait_for_peers()) return;
-        if constexpr (C::gather) push_rows();
+        const bool first = block_.sm == 0 && number_ == 0;
+        if (!block_.a.copied && !wait_for_peers()) return;
+        if (first) show_card();
+        if constexpr (C::gather) {
+            if (!block_.a.copied) push_rows();
+        }
         if constexpr (C::reduce != Reduce::none) push_tiles();
         if constexpr (C::reduce == Reduce::all) exchange_ends();
+        if (first) compare_cards();
     }
 
 private:
-    // The buffers of this parity were last read in the call before the last.
+    // The buffers of this parity were last read in the call before the last; what the copy engine writes to,
+    // in the last call, if that used it.
     PK_DEVICE bool wait_for_peers() {
-        return wait_ranks(block_.a.workspace.done, Wait::peer_done, block_.epoch - 2);
+        const bool copied = C::gather && block_.a.state->copied == block_.epoch - 1;
+        return wait_ranks(block_.a.workspace.done, Wait::peer_done, block_.epoch - (copied ? 1 : 2));
+    }
+
+    // With what this rank was called, to all. Two places in turns are enough, as the peers have ended the
+    // call before the last.
+    PK_DEVICE void show_card() {
+        const Arguments& a = block_.a;
+        if (lane_ >= a.world) return;
+        store_relaxed(block_.flags(lane_, a.workspace.cards) + block_.parity() * a.world + a.rank, a.card);
+        signal(block_.flags(lane_, a.workspace.begun) + a.rank, block_.epoch);
+    }
+
+    // So a call ends when all ranks have begun it, and says so if one of them was called with something else.
+    PK_DEVICE void compare_cards() {
+        const Arguments& a = block_.a;
+        if (lane_ >= a.world) return;
+        const bool there = block_.patience.flag(block_.flags(a.rank, a.workspace.begun) + lane_, block_.epoch,
+                                                Wait::peer_begun, 0, lane_);
+        const std::uint32_t* cards = block_.flags(a.rank, a.workspace.cards) + block_.parity() * a.world;
+        if (there) block_.patience.agree(a.card, load_relaxed(cards + lane_), lane_);
     }
 
     // Until every rank has set its flag of the kind at `place`; all lanes.

@@ -146,14 +146,17 @@ public:
             std::uint16_t* to = place(r, m_.rank);
             for (std::uint64_t e = 0; e < count_; ++e) to[e] = in[e];
             straggler_.maybe_sleep();
-            store_relaxed(word(m_.cards, r, m_.rank), m_.card);
-            signal_step<Step::signal_partial, Step::release_partial>(word(m_.flags, r, m_.rank), epoch_);
+            store_relaxed(word(r, m_.card_of(block_, epoch_, m_.rank)), m_.card);
+            signal_step<Step::signal_partial, Step::release_partial>(word(r, m_.flag_of(block_, m_.rank)),
+                                                                     epoch_);
         }
         for (std::uint32_t r = 0; r < m_.world; ++r) {
             if (r == m_.rank) continue;
             const bool there = wait_step<Step::wait_partial, Step::acquire_partial>(
-                patience_, word(m_.flags, m_.rank, r), epoch_, Wait::partial, block_, r);
-            if (!there || !patience_.agree(m_.card, load_relaxed(word(m_.cards, m_.rank, r)), r)) return;
+                patience_, word(m_.rank, m_.flag_of(block_, r)), epoch_, Wait::partial, block_, r);
+            if (!there ||
+                !patience_.agree(m_.card, load_relaxed(word(m_.rank, m_.card_of(block_, epoch_, r))), r))
+                return;
         }
         straggler_.maybe_sleep();
         for (std::uint64_t e = 0; e < count_; ++e) {
@@ -169,8 +172,8 @@ private:
     std::uint16_t* place(std::uint32_t rank, std::uint32_t source) const {
         return reinterpret_cast<std::uint16_t*>(m_.peers[rank] + m_.place(block_, epoch_, source));
     }
-    std::uint32_t* word(std::uint64_t which, std::uint32_t rank, std::uint32_t source) const {
-        return reinterpret_cast<std::uint32_t*>(m_.peers[rank] + which) + block_ * m_.world + source;
+    std::uint32_t* word(std::uint32_t rank, std::uint64_t at) const {
+        return reinterpret_cast<std::uint32_t*>(m_.peers[rank] + at);
     }
 
     const SmallSum& m_;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "pk/lcsc/copies.hpp"
 #include "pk/lcsc/host_product.hpp"
 #include "pk/lcsc/host_protocol.hpp"
 
@@ -31,12 +32,16 @@ public:
 
     void run() {
         straggler_.maybe_sleep();
-        if (wait_for_peers()) {
+        if (a_.copied) {
+            if (sm_ == 0 && copy_rows()) show_card();
+            compute_all();
+        } else if (wait_for_peers()) {
+            if (sm_ == 0) show_card();
             if constexpr (C::gather) push_rows();
-            const std::uint32_t places = order_.count();
-            for (std::uint32_t p = sm_; p < places && !patience_.gone(); p += sms_) compute(order_.at(p, 0));
+            compute_all();
             if constexpr (C::reduce == Reduce::all) exchange_ends();
         }
+        if (sm_ == 0) compare_cards();
         straggler_.maybe_sleep();
         finish();
     }
@@ -46,6 +51,7 @@ private:
     static constexpr TileGrid grid() { return {C::tile_m, C::tile_n, 1, C::group * members}; }
 
     std::uint32_t parity() const { return epoch_ & 1; }
+    std::uint32_t buffer() const { return a_.copied ? 0 : parity(); }  // of gathered rows
     std::uint32_t* flags(std::uint32_t rank, std::uint64_t place) const {
         return reinterpret_cast<std::uint32_t*>(a_.peers[rank] + place);
     }
@@ -59,12 +65,21 @@ private:
         return a_.peers[tile.owner] + a_.workspace.partials[parity()] + at * L::staged_bytes;
     }
 
-    // The buffers of this parity were last read in the call before the last.
+    void compute_all() {
+        const std::uint32_t places = order_.count();
+        for (std::uint32_t p = sm_; p < places && !patience_.gone(); p += sms_) compute(order_.at(p, 0));
+    }
+
+    // The buffers of this parity were last read in the call before the last; what the copy engine writes to,
+    // in the last call, if that used it.
     bool wait_for_peers() {
+        return wait_done(load_relaxed(&a_.state->copied) == epoch_ - 1 ? epoch_ - 1 : epoch_ - 2);
+    }
+    bool wait_done(std::uint32_t epoch) {
         bool free = true;
         for (std::uint32_t r = 0; r < a_.world; ++r) {
             const std::uint32_t* flag = flags(a_.rank, a_.workspace.done) + r;
-            free = free && wait_step<Step::wait_done, Step::acquire_done>(patience_, flag, epoch_ - 2,
+            free = free && wait_step<Step::wait_done, Step::acquire_done>(patience_, flag, epoch,
                                                                           Wait::peer_done, 0, r);
         }
         return free;
@@ -88,10 +103,43 @@ private:
         }
     }
 
+    // all-gather by the copy engine, for which the first thread stands: to one buffer in every call.
+    bool copy_rows() {
+        if (!wait_done(epoch_ - 1)) return false;
+        const std::uint32_t rows = a_.shards.count(a_.rank), blocks = divide_up(rows, C::tile_m);
+        const std::uint32_t together = copied_blocks(a_.k, C::tile_m);
+        for (std::uint32_t block = 0; block < blocks; block += together) {
+            const std::uint32_t count = blocks - block < together ? blocks - block : together;
+            for (std::uint32_t row = block * C::tile_m; row < rows && row < (block + count) * C::tile_m;
+                 ++row)
+                push_row(row);
+            for (std::uint32_t b = block; b < block + count; ++b) signal_gathered(b);
+        }
+        return true;
+    }
+
+    // With what this rank was called, to all. A kernel without a collective is alone.
+    void show_card() {
+        for (std::uint32_t r = 0; r < a_.world; ++r) {
+            store_relaxed(flags(r, a_.workspace.cards) + parity() * a_.world + a_.rank, a_.card);
+            signal(flags(r, a_.workspace.begun) + a_.rank, epoch_);
+        }
+    }
+
+    // So a call ends when all ranks have begun it, and says so if one of them was called with something else.
+    void compare_cards() {
+        for (std::uint32_t r = 0; r < a_.world; ++r) {
+            const bool there =
+                patience_.flag(flags(a_.rank, a_.workspace.begun) + r, epoch_, Wait::peer_begun, 0, r);
+            const std::uint32_t* cards = flags(a_.rank, a_.workspace.cards) + parity() * a_.world;
+            if (there) patience_.agree(a_.card, load_relaxed(cards + r), r);
+        }
+    }
+
     void push_row(std::uint32_t row) {
         const auto* from = static_cast<const char*>(a_.shard) + std::uint64_t{row} * a_.shard_stride * 2;
         const std::uint64_t to =
-            a_.workspace.gathered[parity()] + (std::uint64_t{a_.shards.begin(a_.rank)} + row) * a_.k * 2;
+            a_.workspace.gathered[buffer()] + (std::uint64_t{a_.shards.begin(a_.rank)} + row) * a_.k * 2;
         for (std::uint32_t n = 1; n < a_.world; ++n) {
             std::memcpy(a_.peers[(a_.rank + n) % a_.world] + to, from, std::uint64_t{a_.k} * 2);
         }
@@ -101,7 +149,12 @@ private:
     // their additions.
     void finish_unit(std::uint32_t of, std::uint32_t units_of_block) {
         straggler_.maybe_sleep();
-        if (!is_last<Step::order_units, Step::reset_units>(a_.gathered_counts + of, units_of_block)) return;
+        if (is_last<Step::order_units, Step::reset_units>(a_.gathered_counts + of, units_of_block))
+            signal_gathered(of);
+    }
+
+    void signal_gathered(std::uint32_t of) {
+        straggler_.maybe_sleep();
         for (std::uint32_t n = 1; n < a_.world; ++n) {
             const std::uint32_t peer = (a_.rank + n) % a_.world;
             signal_step<Step::signal_gathered, Step::release_gathered>(
@@ -133,7 +186,7 @@ private:
                 flags(a_.rank, a_.workspace.gathered_flags) + tile.owner * a_.workspace.blocks + tile.block;
             wait_step<Step::wait_gathered, Step::acquire_gathered>(patience_, flag, epoch_, Wait::gathered,
                                                                    tile.block, tile.owner);
-            const char* gathered = a_.peers[a_.rank] + a_.workspace.gathered[parity()];
+            const char* gathered = a_.peers[a_.rank] + a_.workspace.gathered[buffer()];
             return {reinterpret_cast<const std::uint16_t*>(gathered) + std::uint64_t{tile.row} * a_.k, a_.k,
                     tile.rows};
         }
@@ -261,6 +314,7 @@ private:
     void finish() {
         if (!is_last<Step::order_finished, Step::reset_finished>(&a_.state->finished, sms_)) return;
         if (load_relaxed(&a_.state->failed) != 0) return;
+        if (a_.copied) store_relaxed(&a_.state->copied, epoch_);
         if constexpr (kept(Step::advance_epoch)) store_relaxed(&a_.state->epoch, epoch_);
         for (std::uint32_t r = 0; r < a_.world; ++r) {
             signal_step<Step::signal_done, Step::release_done>(flags(r, a_.workspace.done) + a_.rank, epoch_);

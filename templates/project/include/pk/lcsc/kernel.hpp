@@ -39,6 +39,7 @@ PK_DEVICE void finish(const Block<C>& block) {
     if (ptx::add_acq_rel_system(&a.state->finished, 1) != block.sms - 1) return;
     a.state->finished = 0;
     if (load_relaxed(&a.state->failed) != 0) return;
+    if (a.copied) a.state->copied = block.epoch;
     a.state->epoch = block.epoch;
     for (std::uint32_t r = 0; r < a.world; ++r) {
         signal(block.flags(r, a.workspace.done) + a.rank, block.epoch);

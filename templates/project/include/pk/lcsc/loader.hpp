@@ -75,7 +75,7 @@ public:
                     row -= a.shards.begin(a.rank);
                 } else {
                     if (tile.rows != 0) wait_rows(tile);
-                    rows = &maps_.gathered[block_.parity()];
+                    rows = &maps_.gathered[a.copied ? 0 : block_.parity()];
                 }
             }
             if constexpr (C::reduce != Reduce::none) prefetch_partials(tile);
@@ -85,8 +85,8 @@ public:
     }
 
 private:
-    // Acquires what the owner's pushers released; they wrote in the generic proxy, the copies read in the
-    // async proxy.
+    // Acquires what the owner's pushers released, or what its copy engine copied before the flag; they wrote
+    // in the generic proxy, the bulk copies read in the async proxy.
     PK_DEVICE void wait_rows(const Tile& tile) {
         const std::uint32_t* flag = block_.flags(block_.a.rank, block_.a.workspace.gathered_flags) +
                                     tile.owner * block_.a.workspace.blocks + tile.block;

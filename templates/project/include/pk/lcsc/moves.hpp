@@ -50,9 +50,13 @@ struct SmallSum : Call {
     std::uint64_t pieces;
     std::uint32_t* epochs;  // of this rank: u32 [block], calls completed
     std::uint32_t card;
-    std::uint64_t cards, flags;  // u32 [block][rank], in the workspace
+    std::uint64_t flags;   // u32 [block][rank], in the workspace
+    std::uint64_t cards;   // u32 [block][turn][rank]
     std::uint64_t places;  // [block][turn][rank][small_pieces], used in turns by the parity of the epoch
 
+    PK_HOST_DEVICE std::uint64_t flag_of(std::uint32_t block, std::uint32_t source) const;
+    PK_HOST_DEVICE std::uint64_t card_of(std::uint32_t block, std::uint32_t epoch,
+                                         std::uint32_t source) const;
     PK_HOST_DEVICE std::uint64_t place(std::uint32_t block, std::uint32_t epoch, std::uint32_t source) const;
 };
 inline constexpr std::uint32_t small_pieces = 512;    // of a block
@@ -62,7 +66,15 @@ PK_HOST_DEVICE constexpr std::uint64_t small_blocks(std::uint64_t pieces) {
     return (pieces + small_pieces - 1) / small_pieces;
 }
 
-// Where a block has what `source` sent: bytes into a workspace.
+// Where a block has what `source` sent: bytes into a workspace. A card of the next call may come before that
+// of this one has been read, so those have turns too.
+PK_HOST_DEVICE std::uint64_t SmallSum::flag_of(std::uint32_t block, std::uint32_t source) const {
+    return flags + (std::uint64_t{block} * world + source) * 4;
+}
+PK_HOST_DEVICE std::uint64_t SmallSum::card_of(std::uint32_t block, std::uint32_t epoch,
+                                               std::uint32_t source) const {
+    return cards + ((std::uint64_t{block} * 2 + (epoch & 1)) * world + source) * 4;
+}
 PK_HOST_DEVICE std::uint64_t SmallSum::place(std::uint32_t block, std::uint32_t epoch,
                                              std::uint32_t source) const {
     const std::uint64_t turn = std::uint64_t{block} * 2 + (epoch & 1);

@@ -71,6 +71,24 @@ __device__ __forceinline__ void cluster_sync() {
         : "memory");
 }
 
+// Four floats in the shared memory of a block of the cluster (peer_address).
+__device__ __forceinline__ float4 load_peer(std::uint32_t from) {
+    float4 v;
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(from)
+                 : "memory");
+    return v;
+}
+
+// The two halves of cluster_sync.
+__device__ __forceinline__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release;" : : : "memory");
+}
+__device__ __forceinline__ void cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire;" : : : "memory");
+}
+
 #endif
 
 }  // namespace pk::ptx

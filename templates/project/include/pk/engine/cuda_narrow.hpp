@@ -1,0 +1,130 @@
+// An all-reduced product of few rows on a GPU: how its kernels are launched.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "pk/engine/cuda_device.hpp"
+#include "pk/engine/tensor_maps.hpp"
+#include "pk/engine/weights.hpp"
+#include "pk/lcsc/narrow.hpp"
+
+namespace pk::engine {
+
+// Clusters of two and of four blocks that a rank's part of the device runs at the same time.
+struct NarrowClusters {
+    std::uint32_t twos = 0, fours = 0;
+
+    void limit(const NarrowClusters& other) {
+        twos = std::min(twos, other.twos);
+        fours = std::min(fours, other.fours);
+    }
+    std::uint32_t of(std::uint32_t splits) const { return splits == 2 ? twos : fours; }
+};
+
+template <class C>
+class CudaNarrow {
+public:
+    // Of a device with `all` SMs, of which the rank has `part`. Blocks of all ranks wait for each other, so
+    // each rank gets its part of the clusters that fit.
+    static NarrowClusters clusters(std::uint32_t part, std::uint32_t all) {
+        NarrowClusters found;
+        for (const std::uint32_t m : {8u, 16u, 32u, 64u, 128u}) {
+            cuda::check(cudaFuncSetAttribute(kernel(m), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             lcsc::narrow::shared_bytes(m)),
+                        "reserve shared memory");
+        }
+        const auto fit = [&](std::uint32_t splits) {
+            const std::uint64_t resident = resident_clusters(splits);
+            return static_cast<std::uint32_t>(
+                std::min<std::uint64_t>(resident * part / all, lcsc::narrow::most_blocks / splits));
+        };
+        found.twos = fit(2);
+        found.fours = fit(4);
+        return found;
+    }
+
+    // All ranks say the same of a call.
+    static bool takes(const lcsc::Arguments& a, const NarrowClusters& clusters) {
+        return a.m <= lcsc::narrow::most_m(a.world) && clusters.of(lcsc::narrow::splits_for(a.m)) != 0;
+    }
+
+    static void launch(const lcsc::Arguments& a, void* out, std::uint32_t out_stride, const Weights& weights,
+                       const NarrowClusters& clusters, std::uint32_t* epochs,
+                       TensorMaps<typename C::Type>& maps, cudaStream_t stream) {
+        namespace narrow = lcsc::narrow;
+        const std::uint32_t splits = narrow::splits_for(a.m);
+        narrow::Sum sum{};
+        static_cast<lcsc::Call&>(sum) = a;
+        sum.plan = narrow::plan(a.m, a.n, splits, clusters.of(splits));
+        sum.a = maps.of(a.shard, a.m, a.k, a.shard_stride, narrow::padded(a.m));
+        sum.b = maps.of(weights.weight, a.n, a.k, weights.stride, sum.plan.rows);
+        sum.m = a.m;
+        sum.n = a.n;
+        sum.k = a.k;
+        sum.out = out;
+        sum.out_stride = out_stride;
+        sum.epochs = epochs;
+        sum.card = a.card;
+        sum.cards = a.workspace.narrow_cards;
+        sum.flags = a.workspace.narrow_flags;
+        sum.places = a.workspace.narrow_places;
+        sum.slots = a.workspace.narrow_slots;
+        sum.slot_bytes = a.workspace.narrow_slot_bytes;
+        launch_kernel(splits, sum.plan.clusters, narrow::padded(a.m), stream, sum);
+    }
+
+private:
+    using Kernel = void (*)(lcsc::narrow::Sum);
+
+    static Kernel kernel(std::uint32_t padded) {
+        switch (padded) {
+            case 8:
+                return lcsc::narrow::narrow_all_reduce<C, 8>;
+            case 16:
+                return lcsc::narrow::narrow_all_reduce<C, 16>;
+            case 32:
+                return lcsc::narrow::narrow_all_reduce<C, 32>;
+            case 64:
+                return lcsc::narrow::narrow_all_reduce<C, 64>;
+            default:
+                return lcsc::narrow::narrow_all_reduce<C, 128>;
+        }
+    }
+
+    // As many as of the kernel with the most shared memory: one block an SM.
+    static std::uint32_t resident_clusters(std::uint32_t splits) {
+        Launch launch(splits, splits, 128, nullptr);
+        int clusters = 0;
+        cuda::check(cudaOccupancyMaxActiveClusters(&clusters, kernel(128), &launch.config),
+                    "compute the occupancy");
+        return static_cast<std::uint32_t>(clusters);
+    }
+
+    static void launch_kernel(std::uint32_t splits, std::uint32_t clusters, std::uint32_t padded,
+                              cudaStream_t stream, const lcsc::narrow::Sum& sum) {
+        Launch launch(splits, splits * clusters, padded, stream);
+        cuda::check(cudaLaunchKernelEx(&launch.config, kernel(padded), sum), "launch the kernel");
+    }
+
+    struct Launch {
+        Launch(std::uint32_t splits, std::uint32_t blocks, std::uint32_t padded, cudaStream_t stream) {
+            config.gridDim = dim3(blocks);
+            config.blockDim = dim3(lcsc::narrow::block_size);
+            config.dynamicSmemBytes = lcsc::narrow::shared_bytes(padded);
+            config.stream = stream;
+            cluster.id = cudaLaunchAttributeClusterDimension;
+            cluster.val.clusterDim = {splits, 1, 1};
+            config.attrs = &cluster;
+            config.numAttrs = 1;
+        }
+        Launch(const Launch&) = delete;
+        Launch& operator=(const Launch&) = delete;
+        cudaLaunchConfig_t config{};
+        cudaLaunchAttribute cluster{};
+    };
+};
+
+}  // namespace pk::engine

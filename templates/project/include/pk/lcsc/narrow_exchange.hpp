@@ -1,0 +1,182 @@
+// From the sums in the shared memory of a cluster to the output of every rank (narrow.hpp).
+#pragma once
+
+#include "pk/lcsc/narrow_plan.hpp"
+#include "pk/lcsc/patience.hpp"
+#include "pk/ptx/cluster.hpp"
+#include "pk/ptx/system_memory.hpp"
+#include "pk/ptx/tensor_copy.hpp"
+#include "pk/tile/element.hpp"
+
+namespace pk::lcsc::narrow {
+
+struct Sum : Call {
+    ptx::TensorMap a, b;  // boxes of padded(m) and of plan.rows rows by 128 bytes, 128-byte swizzle
+    Plan plan;
+    std::uint32_t m, n, k, out_stride;  // elements
+    void* out;
+    std::uint32_t* epochs;  // of this rank: u32 [slot], calls completed; zero at first
+    std::uint32_t card;
+    std::uint64_t flags;   // u32 [slot][rank], in the workspace
+    std::uint64_t cards;   // u32 [2][slot][rank]
+    std::uint64_t places;  // [2][slot][rank][slot_bytes]
+    std::uint64_t slot_bytes;
+    std::uint32_t slots;
+};
+
+// A piece: eight sums of a row of the output.
+template <class Type>
+struct Piece {
+    using E = tile::Element<Type>;
+    float v[8];
+
+    PK_DEVICE void add(const Piece& other) {
+        PK_UNROLL
+        for (std::uint32_t n = 0; n < 8; ++n) v[n] += other.v[n];
+    }
+    PK_DEVICE uint4 bits(std::uint32_t n) const {
+        return {__float_as_uint(v[n]), __float_as_uint(v[n + 1]), __float_as_uint(v[n + 2]),
+                __float_as_uint(v[n + 3])};
+    }
+    PK_DEVICE void set_bits(std::uint32_t n, uint4 p) {
+        v[n] = __uint_as_float(p.x);
+        v[n + 1] = __uint_as_float(p.y);
+        v[n + 2] = __uint_as_float(p.z);
+        v[n + 3] = __uint_as_float(p.w);
+    }
+    PK_DEVICE uint4 elements() const {
+        return {E::pack(v[0], v[1]), E::pack(v[2], v[3]), E::pack(v[4], v[5]), E::pack(v[6], v[7])};
+    }
+    PK_DEVICE void set_elements(uint4 p) {
+        E::unpack(p.x, v[0], v[1]);
+        E::unpack(p.y, v[2], v[3]);
+        E::unpack(p.z, v[4], v[5]);
+        E::unpack(p.w, v[6], v[7]);
+    }
+};
+
+template <class C>
+class Exchange {
+    using Piece = narrow::Piece<typename C::Type>;
+    static constexpr bool whole = sizeof(typename C::Partial) == 4;  // fp32 summands
+
+public:
+    // `sums`: where every block of the cluster has its own.
+    PK_DEVICE Exchange(const Sum& sum, std::uint32_t sums, Patience& patience)
+        : a_(sum), plan_(sum.plan), sums_(sums), split_(blockIdx.x % sum.plan.splits), patience_(patience) {}
+
+    // By all threads. Arrives at the cluster's barrier when the sums in shared memory have been read.
+    PK_DEVICE void run(std::uint32_t block) {
+        row_ = block * plan_.rows;
+        const std::uint32_t slot = block * plan_.splits + split_, epoch = load_relaxed(a_.epochs + slot) + 1;
+        const bool alone = a_.world == 1;
+        each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
+            const Piece sum = cluster_sum(m, eight);
+            if (alone) {
+                store(m, eight, sum);
+            } else if (!patience_.gone()) {
+                push(slot, epoch, p, sum);
+            }
+        });
+        ptx::cluster_arrive();
+        if (!alone) {
+            if (!all_have_pushed(slot, epoch)) return;
+            each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
+                Piece sum{};
+                for (std::uint32_t r = 0; r < a_.world; ++r) sum.add(pushed(slot, epoch, r, p));
+                store(m, eight, sum);
+            });
+        }
+        if (threadIdx.x == 0) store_relaxed(a_.epochs + slot, epoch);
+    }
+
+private:
+    // The sums of the cluster's blocks, in their order.
+    PK_DEVICE Piece cluster_sum(std::uint32_t m, std::uint32_t eight) const {
+        const std::uint32_t at = sums_ + (m * sum_stride(plan_.rows) + eight * 8) * 4;
+        Piece sum{};
+        for (std::uint32_t s = 0; s < plan_.splits; ++s) {
+            const std::uint32_t from = ptx::peer_address(at, s);
+            const float4 low = ptx::load_peer(from), high = ptx::load_peer(from + 16);
+            sum.add({{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}});
+        }
+        return sum;
+    }
+
+    // body(piece, m, eight) for those of this block of the cluster and of this thread.
+    template <class Body>
+    PK_DEVICE void each_piece(Body body) const {
+        const std::uint32_t of_row = plan_.rows / 8, each = slot_pieces(a_.m, plan_.rows, plan_.splits),
+                            all = a_.m * of_row;
+        const std::uint32_t first = split_ * each, end = all < first + each ? all : first + each;
+        if (threadIdx.x >= consumer_threads) return;
+        _Pragma("unroll 1") for (std::uint32_t p = first + threadIdx.x; p < end; p += consumer_threads) {
+            const std::uint32_t m = p / of_row, eight = p % of_row;
+            if (row_ + eight * 8 < a_.n) body(p - first, m, eight);
+        }
+    }
+
+    PK_DEVICE void store(std::uint32_t m, std::uint32_t eight, const Piece& sum) const {
+        const std::uint64_t at = std::uint64_t{m} * a_.out_stride + row_ + eight * 8;
+        ptx::store_16(static_cast<std::uint16_t*>(a_.out) + at, sum.elements());
+    }
+
+    PK_DEVICE std::uint32_t* word(std::uint64_t which, std::uint32_t rank, std::uint32_t slot,
+                                  std::uint32_t source) const {
+        return reinterpret_cast<std::uint32_t*>(a_.peers[rank] + which) + slot * a_.world + source;
+    }
+    // Of a piece the 16 bytes at this address, and those half a slot on if it has as many.
+    PK_DEVICE unsigned char* place(std::uint32_t rank, std::uint32_t slot, std::uint32_t epoch,
+                                   std::uint32_t source, std::uint32_t p) const {
+        const std::uint64_t at = (std::uint64_t{epoch & 1} * a_.slots + slot) * a_.world + source;
+        return reinterpret_cast<unsigned char*>(a_.peers[rank]) + a_.places + at * a_.slot_bytes + p * 16;
+    }
+
+    // To everybody, this rank too.
+    PK_DEVICE void push(std::uint32_t slot, std::uint32_t epoch, std::uint32_t p, const Piece& sum) const {
+        for (std::uint32_t n = 1, r = a_.rank; n <= a_.world; ++n) {
+            r = r + 1 == a_.world ? 0 : r + 1;
+            unsigned char* to = place(r, slot, epoch, a_.rank, p);
+            if constexpr (whole) {
+                ptx::store_16(to, sum.bits(0));
+                ptx::store_16(to + a_.slot_bytes / 2, sum.bits(4));
+            } else {
+                ptx::store_16(to, sum.elements());
+            }
+        }
+    }
+    PK_DEVICE Piece pushed(std::uint32_t slot, std::uint32_t epoch, std::uint32_t source,
+                           std::uint32_t p) const {
+        const unsigned char* from = place(a_.rank, slot, epoch, source, p);
+        Piece piece;
+        if constexpr (whole) {
+            piece.set_bits(0, ptx::load_past_l1(from));
+            piece.set_bits(4, ptx::load_past_l1(from + a_.slot_bytes / 2));
+        } else {
+            piece.set_elements(ptx::load_past_l1(from));
+        }
+        return piece;
+    }
+
+    PK_DEVICE bool all_have_pushed(std::uint32_t slot, std::uint32_t epoch) {
+        __syncthreads();
+        bool there = !patience_.gone();
+        if (there && threadIdx.x < a_.world && threadIdx.x != a_.rank) {
+            const std::uint32_t peer = threadIdx.x;
+            // In turns, like the places.
+            const std::uint64_t cards = a_.cards + std::uint64_t{epoch & 1} * a_.slots * a_.world * 4;
+            store_relaxed(word(cards, peer, slot, a_.rank), a_.card);
+            signal(word(a_.flags, peer, slot, a_.rank), epoch);
+            there = patience_.flag(word(a_.flags, a_.rank, slot, peer), epoch, Wait::partial, slot, peer) &&
+                    patience_.agree(a_.card, load_relaxed(word(cards, a_.rank, slot, peer)), peer);
+        }
+        return __syncthreads_and(there);
+    }
+
+    const Sum& a_;
+    const Plan& plan_;
+    std::uint32_t sums_, split_, row_ = 0;  // row_: the first of the cluster's block
+    Patience& patience_;
+};
+
+}  // namespace pk::lcsc::narrow

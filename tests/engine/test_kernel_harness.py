@@ -1,0 +1,58 @@
+"""The harness that a kernel's project carries passes on the host, also under ThreadSanitizer."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kgen.passes.kernel.pipeline import compile_kernel
+from kgen.render.project import render_project
+from kgen.render.writer import write_tree
+from kgen.toolchain.build import build_project
+from tests.kernels import AG_ALL, AR, COLLECTIVES, RS, kernel
+
+from .test_harness import sanitizer
+
+COPIES = AG_ALL.replace("outputs:", "overlap: {transfer: copy_engine}\noutputs:")
+KERNELS = {"rs": RS, "ar": AR, "copies": COPIES, **COLLECTIVES}
+
+
+def write(text: str, folder: Path) -> Path:
+    write_tree(render_project(compile_kernel(kernel(text))), folder)
+    return folder
+
+
+def harness(project: Path, library: Path, **environment: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--capture=sys", project / "tests"],
+        env=os.environ | {"SMALL_LIBRARY": str(library)} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+def test_host(name: str, tmp_path: Path) -> None:
+    project = write(KERNELS[name], tmp_path / "small")
+    code, output = harness(project, build_project(project, "host") / "libsmall.so")
+    assert code == 0, output
+    assert re.search(r"^\d+ passed", output, re.MULTILINE), output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["copies", "all_reduce"])
+def test_thread_sanitizer(name: str, tmp_path: Path) -> None:
+    project = write(KERNELS[name], tmp_path / "small")
+    library = build_project(project, "host-tsan") / "libsmall.so"
+    code, output = harness(project, library, LD_PRELOAD=sanitizer())
+    assert "WARNING: ThreadSanitizer" not in output, output
+    assert code == 0, output
