@@ -49,10 +49,11 @@ def test_shared_matrices(
 def test_ranks_that_are_not_called_alike(
     binding: ModuleType, library: Any, machine: Any, sizes_for: Any, some_world: int
 ) -> None:
-    """One rank has its matrices elsewhere in what was shown: all learn of it."""
+    """One rank has its matrices elsewhere in what was shown: all learn of it, or it does not matter."""
     if some_world == 1:
         pytest.skip("there is nobody else")
     problem, rendezvous = Problem(some_world, sizes_for(some_world, 1100, 1032)), new_rendezvous()
+    expected = problem.expected()
 
     def body(rank: int) -> None:
         memory = machine.memory(rank)
@@ -63,11 +64,16 @@ def test_ranks_that_are_not_called_alike(
                 for name in NAMES:
                     array = mine.arrays[name]
                     kernel.share(binding.view(name, array.argument()).data, array.buffer.nbytes)
-            both[1 if rank == 0 else 0].run()
-            with pytest.raises(binding.KernelError) as error:
+            mine = both[1 if rank == 0 else 0]
+            mine.run()
+            try:
                 kernel.wait()
-            assert error.value.status in (binding.Status.INVALID_ARGUMENT, binding.Status.TIMEOUT)
-            assert f"rank {rank}" in error.value.sentence
+            except binding.KernelError as error:
+                assert error.status in (binding.Status.INVALID_ARGUMENT, binding.Status.TIMEOUT)
+                assert f"rank {rank}" in error.sentence
+            else:  # in one shot nobody looks at what was shown
+                assert KERNEL["collective"] == "all_reduce"
+                expected[rank].check(mine.output.get(), f"rank {rank}")
         memory.free()
 
     as_threads(some_world, body)
