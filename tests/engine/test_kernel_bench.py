@@ -14,7 +14,7 @@ import pytest
 from kgen.passes.kernel.pipeline import compile_kernel
 from kgen.render.project import render_project
 from kgen.render.writer import write_tree
-from tests.kernels import GEMM, RS, kernel
+from tests.kernels import COLLECTIVES, GEMM, RS, kernel
 
 # torchrun, as far as the bench knows it: the last argument is the task, and the report is what it asks for.
 TORCHRUN = """\
@@ -35,7 +35,11 @@ ROW |= {"error": 1e-3, "torch_error": 2e-3, "correct": True}
 @pytest.fixture(scope="module")
 def projects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bench")
-    more = {"ranged": RS.replace("K: 48", "K: 16..100"), "single": GEMM.replace("1..8", "1")}
+    more = {
+        "to_rows": COLLECTIVES["to_rows"],
+        "ranged": RS.replace("K: 48", "K: 16..100"),
+        "single": GEMM.replace("1..8", "1"),
+    }
     for name, text in ({"rs": RS} | more).items():
         write_tree(render_project(compile_kernel(kernel(text))), folder / name)
         (folder / name / "libsmall.so").touch()
@@ -46,7 +50,9 @@ def projects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def bench(project: Path, *arguments: object, **told: Any) -> subprocess.CompletedProcess[str]:
+def bench(
+    project: Path, *arguments: object, rows: dict[str, Any] = ROW, **told: Any
+) -> subprocess.CompletedProcess[str]:
     """How overlap.py ended. told: what is different in the rows of the report."""
     variables = {"PYTHONPATH": str(project.parent), "SMALL_LIBRARY": str(project / "libsmall.so")}
     return subprocess.run(
@@ -55,7 +61,7 @@ def bench(project: Path, *arguments: object, **told: Any) -> subprocess.Complete
         text=True,
         check=False,
         timeout=60,
-        env=os.environ | variables | {"TOLD": json.dumps(ROW | told)},
+        env=os.environ | variables | {"TOLD": json.dumps(rows | told)},
     )
 
 
@@ -77,6 +83,16 @@ def test_a_table_and_a_report(projects: Path, tmp_path: Path) -> None:
     assert second.startswith("M=64 N=24 K=48 ")
     assert missing == "no X: no"
     assert [row["sizes"]["M"] for row in json.loads(report.read_text())["cases"]] == [5, 64]
+
+
+def test_a_collective_has_bytes_and_no_product(projects: Path) -> None:
+    told = {"gbytes_per_s": 357.4, "tflops": None, "product_us": None, "bound": None, "async_tp_us": None}
+    rows = {name: value for name, value in (ROW | told).items() if value is not None}
+    done = bench(projects / "to_rows", "--case", "M=5", rows=rows)
+    assert (done.returncode, done.stderr) == (0, "")
+    _, columns, line, _ = done.stdout.splitlines()
+    assert ("GB/s" in columns, "TF/s" in columns) == (True, False)
+    assert " ".join(line.split()) == "M=5 N=48 10.0 11.0 357 - - 15.0 1.50 - - - 1.0e-03 2.0e-03"
 
 
 def test_exit_codes(projects: Path) -> None:

@@ -31,7 +31,7 @@ def case(m: int, n: int, k: int) -> str:
     return f"M={m},N={n},K={k}"
 
 
-# Rows that end within a tile, odd tiles, K within a step; and each beside the shape that it would be padded to.
+# Rows that end within a tile, odd tiles, K within a step; each beside the shape that it would be padded to.
 RAGGED = [case(2999, 4032, 8208), case(3072, 4096, 8320), case(1, 4032, 8208), case(128, 4096, 8320)]
 RAGGED_GATHER = [case(2999, 4032, 4104), case(3072, 4096, 4160), case(1, 4032, 4104), case(128, 4096, 4160)]
 SUMS = [case(n, n, n) for n in PK]  # K of both ranks together
