@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import keyword
+import re
 import sys
 
 # Keywords of C and C++, macros that compilers predefine, and what the generated code itself uses.
@@ -29,13 +31,23 @@ itm jpeg lapack lsan lzma m mvec ncurses nsl numa omp openblas pcre png python q
 sqlite3 ssl ssp stdc tbb tsan ubsan udev util uuid xml2 z zstd
 cublas cuda cudadevrt cudart cudnn cufft cupti curand cusolver cusparse nccl nvidia nvjitlink nvrtc nvtx
 """
-_HARNESS = "conftest numpy packed project prompts pytest reference"
+# What tests and benches of generated projects import, and their own files.
+_HARNESS = """
+cases check collectives conftest decode driver elements expected machine measure memory overlap packed peer
+peers problem project prompts rank ranks reference table torch_decode torch_reference torch_weights worker
+test_arguments test_batching test_binding test_cuda test_lifetime test_processes test_reference test_results
+test_sampling test_share test_timeline test_torch_reference test_weight_file
+numpy pytest torch
+"""
+# Macros of limits.h, stdint.h and the header library, and names that C keeps for its compilers.
+_MACRO = re.compile(r"[A-Z][A-Z0-9_]*_(MAX|MIN|WIDTH|BIT)|U?INT[0-9A-Z]+_C|PK_[A-Z0-9_]+|_[A-Z_]\w*")
 
 _WORDS = frozenset(_CXX.split())
 _TARGETS = frozenset(_CMAKE.split())
 _PREFIXES = frozenset(_C_LIBRARY.split())
 _LIBRARIES = frozenset(_SYSTEM.split())
 _MODULES = frozenset(_HARNESS.split()) | sys.stdlib_module_names
+_ERRORS = frozenset([*dir(errno), "EHWPOISON"])
 
 
 def reserved(name: str) -> str:
@@ -56,3 +68,9 @@ def reserved(name: str) -> str:
 def is_word(name: str) -> bool:
     """Whether C, C++ or Python has it for itself, so that no field or variable can be called so."""
     return name in _WORDS or keyword.iskeyword(name)
+
+
+def is_macro(name: str, prefix: str) -> bool:
+    """Whether what generated code includes may define it; `prefix` is that of the project's macros."""
+    of_project = name.startswith(f"{prefix}_") and name.isupper()
+    return of_project or name in _ERRORS or _MACRO.fullmatch(name) is not None

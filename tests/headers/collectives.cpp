@@ -120,10 +120,24 @@ bool check(const char* what, std::uint32_t world) {
     return error.empty();
 }
 
+// Places that would not fit into 64 bits are refused, not folded over each other.
+bool rooms() {
+    using pk::engine::room_of;
+    bool refused = false;
+    try {
+        room_of({1u << 31, 1u << 31, 2});
+    } catch (const pk::engine::Error& error) {
+        refused = error.status() == pk::engine::Status::out_of_memory;
+    }
+    const bool right = room_of({3, 5, 0}) == 0 && room_of({1u << 20, 1u << 20, 4}) == std::uint64_t{1} << 42;
+    std::printf("%s rooms\n", refused && right ? "PASS" : "FAIL");
+    return refused && right;
+}
+
 }  // namespace
 
 int main() {
-    bool all = true;
+    bool all = rooms();
     for (const std::uint32_t world : {1u, 2u, 3u}) {
         all = check<What::gather>("gather", world) && all;
         all = check<What::scatter>("scatter", world) && all;

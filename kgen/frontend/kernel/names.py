@@ -8,7 +8,7 @@ from kgen.diagnostics import Diagnostic
 from kgen.spec.document import At
 from kgen.spec.fields import Range
 from kgen.spec.kernel import KernelSpec
-from kgen.spec.reserved import is_word
+from kgen.spec.reserved import is_macro, is_word
 
 _SIZE_FIELD, _STRIDE = "struct_bytes", "_stride"
 # What headers define that the generated code includes, and arguments of `run` in the binding.
@@ -48,16 +48,20 @@ def check_names(spec: KernelSpec) -> list[Diagnostic]:
     """Names that are words of C++ or Python, and two that would be the same field."""
     taken = {_SIZE_FIELD: "a field of every kernel's arguments"}
     errors = []
+    refused: set[At] = set()  # a matrix has two fields
     for name, field, at in _fields(spec):
+        if at in refused:
+            continue
         if is_word(field):
             message = f"'{name}' is a reserved word, and the generated code has a field '{field}'"
-        elif field in _DEFINED:
+        elif field in _DEFINED or is_macro(field, spec.name.upper()):
             message = f"'{name}' has a meaning of its own where the generated code has a field '{field}'"
         elif field in taken:
             message = f"'{name}' would be the field '{field}' of the arguments, as is {taken[field]}"
         else:
             taken[field] = f"'{name}'"
             continue
+        refused.add(at)
         errors.append(Diagnostic(spec.key_span(at), message, "another name"))
     return errors
 

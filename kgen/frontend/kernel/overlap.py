@@ -1,11 +1,11 @@
-"""What a spec may ask for in `overlap`, given what its kernel does."""
+"""What a spec may ask for in `overlap`, given what its kernel does; what is expected can be generated."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from kgen.diagnostics import Diagnostic
-from kgen.ir.kernel.overlap import Overlap, Schedule, Tile, Transfer
+from kgen.ir.kernel.overlap import STAGES, TILE, Overlap, Schedule, Tile, Transfer, transfers
 from kgen.spec import kernel_ops as ops
 from kgen.spec.document import At
 from kgen.spec.kernel import KernelSpec, OverlapSpec
@@ -47,26 +47,26 @@ def _matmul(spec: KernelSpec) -> Iterator[Fault]:
         return
     weights = 2 if product.activation else 1
     if asked.stages is not None and asked.stages not in _STAGES:
-        yield ("stages",), f"{asked.stages} is out of range", f"{_STAGES[0]} to {_STAGES[-1]}"
+        yield ("stages",), f"{asked.stages} is out of range", f"{STAGES[0]} to {STAGES[-1]}"
     if asked.tile is None:
         return
     m, n, k = asked.tile
     if m not in _TILE_M:
-        yield ("tile", 0), f"a tile of {m} rows is not possible", "64, 128, 192 or 256"
+        yield ("tile", 0), f"a tile of {m} rows is not possible", str(TILE.m)
     if n not in _TILE_N:
-        yield ("tile", 1), f"a tile of {n} columns is not possible", "a multiple of 8 from 8 to 256"
+        yield ("tile", 1), f"a tile of {n} columns is not possible", str(TILE.n)
     if k not in _TILE_K:
-        yield ("tile", 2), f"a tile that takes {k} of K at a time is not possible", "32, 64 or 128"
+        yield ("tile", 2), f"a tile that takes {k} of K at a time is not possible", str(TILE.k)
     if m not in _TILE_M or n not in _TILE_N or k not in _TILE_K:
         return
     if m * n * weights > _ACCUMULATORS:
         what = "two products of " if weights == 2 else ""
         message = f"{what}{m} x {n} do not fit into the registers of an SM"
-        yield ("tile",), message, f"m x n of at most {_ACCUMULATORS // weights}"
+        yield ("tile",), message, str(list(TILE))
     stage = (m + weights * n) * k * 2
     if asked.stages is not None and _SHARED_BYTES // stage < asked.stages <= _STAGES[-1]:
         message = f"{asked.stages} stages of {stage} bytes do not fit into the shared memory of an SM"
-        yield ("stages",), message, f"at most {_SHARED_BYTES // stage}"
+        yield ("stages",), message, f"at most {min(_SHARED_BYTES // stage, STAGES[-1])}"
 
 
 def _communication(spec: KernelSpec) -> Iterator[Fault]:
@@ -79,29 +79,32 @@ def _communication(spec: KernelSpec) -> Iterator[Fault]:
     if asked.comm_sms is None:
         return
     if asked.comm_sms > _MOST_COMM_SMS:
-        yield ("comm_sms",), f"{asked.comm_sms} is out of range", f"1 to {_MOST_COMM_SMS}"
+        yield ("comm_sms",), f"{asked.comm_sms} is out of range", "no comm_sms"
     if asked.schedule == "intra_sm":
         message = "with intra_sm the SMs that compute communicate too, so there are no comm_sms"
-        yield ("comm_sms",), message, "schedule: inter_sm, or no comm_sms"
+        yield ("comm_sms",), message, "no comm_sms"
     if asked.transfer == "copy_engine":
         message = "the copy engine uses no SM, so there are no comm_sms"
-        yield ("comm_sms",), message, "another transfer, or no comm_sms"
+        yield ("comm_sms",), message, "no comm_sms"
 
 
 def _transfer(spec: KernelSpec) -> Iterator[Fault]:
     asked = spec.overlap
+    there = transfers([op.op for op in spec.graph])
+    of_sms = " or ".join(transfer for transfer in there if transfer is not Transfer.COPY_ENGINE)
     reduction = next(
         (op.op for op in spec.graph if isinstance(op, ops.ReduceScatterOp | ops.AllReduceOp)), ""
     )
     if asked.transfer == "copy_engine":
         if asked.schedule == "intra_sm":
-            yield ("transfer",), "the copy engine is part of no SM", "no schedule, or tma or register"
+            expected = f"no schedule, or {of_sms}" if Transfer.COPY_ENGINE in there else of_sms
+            yield ("transfer",), "the copy engine is part of no SM", expected
         if reduction:
-            yield ("transfer",), f"the copy engine cannot add, which {reduction} does", "tma or register"
+            yield ("transfer",), f"the copy engine cannot add, which {reduction} does", of_sms
     if asked.transfer == "multimem":
         if any(isinstance(op, ops.AllToAllOp) for op in spec.graph):
             message = "multimem sends the same to every rank, but all_to_all sends each its own"
-            yield ("transfer",), message, "tma, register or copy_engine"
+            yield ("transfer",), message, " or ".join(there)
         if reduction and spec.deterministic:
             message = "multimem adds inside the network, where additions have no fixed order"
-            yield ("transfer",), message, "deterministic: false, or tma or register"
+            yield ("transfer",), message, " or ".join(there)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -43,3 +44,14 @@ class Overlap:
 
 
 AUTO = Overlap()
+
+# What generated kernels have.
+SCHEDULES = (Schedule.INTRA_SM,)  # warps of the SMs that compute also push
+TILE = Tile(128, 256, 64)
+STAGES = range(2, 5)
+
+
+def transfers(kinds: Sequence[str]) -> tuple[Transfer, ...]:
+    """What can move the bytes of a generated kernel, by the kinds of its operators in order."""
+    gathers = tuple(kinds) == ("all_gather", "matmul")
+    return (Transfer.REGISTER, *(Transfer.COPY_ENGINE,) * gathers)

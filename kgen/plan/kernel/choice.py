@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 from kgen.ir.kernel.dims import extent
 from kgen.ir.kernel.graph import KernelGraph
-from kgen.ir.kernel.overlap import Schedule, Tile, Transfer
+from kgen.ir.kernel.overlap import STAGES, TILE, Schedule, Tile, Transfer
 from kgen.plan.kernel.measured import H200
 from kgen.plan.kernel.runtime import (
     COPIES_LEAST,
     NARROW_MOST,
     ONE_SHOT_MOST,
-    STAGES,
-    TILE,
     Collective,
     Copies,
     Reduce,

@@ -11,7 +11,7 @@ from kgen.ir.kernel.all_reduce import AllReduce
 from kgen.ir.kernel.all_to_all import AllToAll
 from kgen.ir.kernel.constraint import ROW_BYTES
 from kgen.ir.kernel.graph import KernelGraph
-from kgen.ir.kernel.overlap import Schedule, Tile, Transfer
+from kgen.ir.kernel.overlap import SCHEDULES, STAGES, TILE, Transfer, transfers
 from kgen.ir.problem import Problem
 from kgen.ir.tensor import DType
 
@@ -61,8 +61,6 @@ FORMS = {
     ("matmul", "reduce_scatter"): Form(False, Reduce.SCATTER),
     ("matmul", "all_reduce"): Form(False, Reduce.ALL),
 }
-TILE = Tile(128, 256, 64)
-STAGES = range(2, 5)
 ONE_SHOT_MOST = 1 << 20  # bytes of an all-reduce in one shot: pk::lcsc::small_most pieces
 COPIES_LEAST = 32 << 20  # bytes of a rank's rows from which on they are copied: pk::lcsc::copies_least
 NARROW_MOST = 128  # rows to add up, of peers as well, of products that are read once: pk::lcsc::narrow::max_m
@@ -75,9 +73,6 @@ PACE = {
     Reduce.ALL: 8000,
 }  # cycles between batches of a pusher, of 132 SMs
 PUSHERS = 3  # communicator warps of a block
-SCHEDULES = (Schedule.INTRA_SM,)  # warps of the SMs that compute also push
-TRANSFERS = (Transfer.REGISTER,)
-GATHERING = ("all_gather", "matmul")  # what the copy engine can do too
 
 
 def form_of(graph: KernelGraph) -> Form:
@@ -145,8 +140,7 @@ def _product(graph: KernelGraph) -> Iterator[Problem]:
 
 def _overlap(graph: KernelGraph) -> Iterator[Problem]:
     asked = graph.overlap
-    gathers = tuple(op.kind for op in graph.ops) == GATHERING
-    transfers = [*TRANSFERS, *[Transfer.COPY_ENGINE] * gathers]
+    moved_by = transfers([op.kind for op in graph.ops])
     if asked.schedule is not None and asked.transfer is Transfer.COPY_ENGINE:
         yield _choice("schedule", asked.schedule, "none: the copy engine uses no SM")
     elif asked.schedule not in (None, *SCHEDULES):
@@ -155,8 +149,8 @@ def _overlap(graph: KernelGraph) -> Iterator[Problem]:
         alone = "all SMs: there is no product to overlap with"
         there = alone if graph.matmul is None else "warps of every SM communicate"
         yield _choice("comm_sms", str(asked.comm_sms), there)
-    if asked.transfer not in (None, *transfers):
-        yield _choice("transfer", asked.transfer, " or ".join(transfers))
+    if asked.transfer not in (None, *moved_by):
+        yield _choice("transfer", asked.transfer, " or ".join(moved_by))
     if asked.tile not in (None, TILE):
         yield _choice("tile", str(list(asked.tile or ())), str(list(TILE)))
     if asked.stages is not None and asked.stages not in STAGES:

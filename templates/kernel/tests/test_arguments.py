@@ -79,6 +79,21 @@ def test_bad_pointers(with_raw: Callable[..., None]) -> None:
     with_raw(body)
 
 
+def test_an_input_over_the_output(with_raw: Callable[..., None]) -> None:
+    """Also by a part. In place is what reads each element before it writes it."""
+
+    def body(raw: Raw) -> None:
+        in_place = BY_ROLE.get("rows" if KERNEL["collective"] == "all_reduce" else "residual")
+        for name in set(TENSORS) - {OUTPUT}:
+            rows, columns = raw.mine.output.shape
+            last = rows * columns * 2 - 16
+            for offset in {0, last // 2 // 16 * 16, last} - ({0} if name == in_place else set()):
+                status = raw.run(**{name: raw.good[OUTPUT] + offset})
+                raw.refused(status, f"arguments.{OUTPUT} and arguments.{name} have memory in common")
+
+    with_raw(body)
+
+
 def test_bad_strides(with_raw: Callable[..., None]) -> None:
     def body(raw: Raw) -> None:
         for name in MATRICES:

@@ -85,6 +85,34 @@ def test_destroy_waits_for_a_run(binding: ModuleType, library: Any, machine: Any
         run_all(binding, library, machine, problem, waits=False)
 
 
+def test_wait_is_for_the_runs_enqueued_before_it(
+    binding: ModuleType, library: Any, machine: Any, sizes_for: Any
+) -> None:
+    """And not for those that another thread goes on to enqueue."""
+    if WORLD["lo"] > 1:
+        pytest.skip("needs a world of one rank")
+    problem, memory = Problem(1, sizes_for(1, 16)), machine.memory(0)
+    with open_kernel(binding, library, 0, 1, new_rendezvous(), **machine.options(0)) as kernel:
+        mine = Rank(kernel, memory, problem)
+        enough, end = threading.Event(), time.monotonic() + 20
+
+        def enqueue() -> None:
+            while not enough.is_set() and time.monotonic() < end:
+                mine.run()
+
+        producer = threading.Thread(target=enqueue)
+        producer.start()
+        time.sleep(0.05)
+        kernel.wait()
+        still_enqueues = producer.is_alive()
+        enough.set()
+        producer.join()
+        assert still_enqueues
+        kernel.wait()
+        problem.expected()[0].check(mine.output.get(), "after many runs")
+    memory.free()
+
+
 def test_ranks_that_do_not_come(binding: ModuleType, library: Any, machine: Any, problem: Problem) -> None:
     if WORLD["hi"] == 1:
         pytest.skip("this kernel has one rank")

@@ -35,7 +35,7 @@ class Collective {
     // A rank's part of a matrix.
     struct Part {
         std::uint64_t rows, columns, stride;  // elements
-        bool everybody;                       // every rank has some of it
+        bool everybody;                       // every rank has rows of it, or has one: all see gaps, or none
 
         bool dense() const { return stride == columns || rows <= 1; }
         std::uint64_t pieces() const { return rows * columns / elements_of_16_bytes; }
@@ -70,12 +70,16 @@ public:
         const auto part = [&](bool rows, const Matrix& matrix) {
             Part found{rows ? shards.count(rank) : sizes.m,
                        std::uint64_t{sizes.n} * (swaps && rows ? world : 1), 0,
-                       !rows || shards.count(world - 1) != 0};
+                       !rows || shards.count(world - 1) > 1 || shards.count(world - 1) == shards.each};
             found.stride = checked_matrix(matrix, static_cast<std::uint32_t>(found.rows),
                                           static_cast<std::uint32_t>(found.columns));
             return found;
         };
-        return {sizes, part(rows_in, call.rows), part(rows_out, call.output)};
+        const Part in = part(rows_in, call.rows), out = part(rows_out, call.output);
+        const bool in_place = what == What::all_reduce && in.stride == out.stride;
+        check_apart({call.output, out.rows, out.columns, out.stride},
+                    {call.rows, in.rows, in.columns, in.stride}, in_place);
+        return {sizes, in, out};
     }
 
     // What the kernel cannot use where it is goes through the workspace: rows with gaps, and what peers read
@@ -155,7 +159,7 @@ private:
     // ranks must find the same.
     static std::uint64_t find(const Arguments& common, const SharedMemory& shared, const Place& matrix,
                               std::uint64_t most, void* (&at)[lcsc::max_ranks]) {
-        // A rank without rows has none of the matrix to show.
+        // A rank without rows has none of the matrix to show, and a single row has no gaps that show.
         if (matrix.part.dense() && matrix.part.everybody) {
             const auto found = shared.find(matrix.data, most, common.world, at);
             if (found) return *found;

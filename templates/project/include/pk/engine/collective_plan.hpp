@@ -31,10 +31,10 @@ struct PartBytes {
 };
 inline PartBytes part_bytes(lcsc::Collective what, const Sizes& sizes, std::uint32_t world) {
     using lcsc::Collective;
-    const std::uint64_t each = (std::uint64_t{sizes.m} + world - 1) / world, row = std::uint64_t{sizes.n} * 2;
-    const std::uint64_t whole = sizes.m * row,
-                        rows = each * row *
-                               (what == Collective::to_columns || what == Collective::to_rows ? world : 1);
+    const bool swaps = what == Collective::to_columns || what == Collective::to_rows;
+    const std::uint64_t each = (std::uint64_t{sizes.m} + world - 1) / world;
+    const std::uint64_t whole = room_of({sizes.m, sizes.n, 2}),
+                        rows = room_of({each, sizes.n, 2, swaps ? world : 1u});
     switch (what) {
         case Collective::gather:
             return {rows, whole};

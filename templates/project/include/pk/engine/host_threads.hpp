@@ -53,7 +53,8 @@ public:
 
     void wait() {
         std::unique_lock lock(mutex_);
-        idle_.wait(lock, [&] { return ended_ == enqueued_; });
+        const std::uint64_t asked = enqueued_;
+        one_ended_.wait(lock, [&] { return ended_ >= asked; });
     }
 
     bool failed() {
@@ -142,7 +143,7 @@ private:
             failure_ = report_;
         }
         changed_.notify_all();
-        if (ended_ == enqueued_) idle_.notify_all();
+        one_ended_.notify_all();
     }
 
     static void copy_rows(const RowCopy& copy) {
@@ -157,7 +158,7 @@ private:
     lcsc::Report report_ = {};  // of the threads, while they run
     std::mutex mutex_;          // guards what follows; its hand-over orders the memory of runs
     std::condition_variable_any changed_;
-    std::condition_variable idle_;
+    std::condition_variable one_ended_;
     std::deque<Enqueued> runs_;
     std::uint64_t enqueued_ = 0, ended_ = 0;
     std::uint32_t left_ = 0;  // threads that have ended the run at the front

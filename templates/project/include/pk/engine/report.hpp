@@ -29,6 +29,9 @@ inline std::string waited_for(const lcsc::Report& report) {
         case Wait::partial:
             say("rank ", report.source, " to add to tile ", report.index);
             break;
+        case Wait::summand:
+            say("the summand of rank ", report.source, " (block ", report.index, ")");
+            break;
         case Wait::peer_end:
             say("rank ", report.source, " to send its last sums (", report.index, ")");
             break;
@@ -55,7 +58,8 @@ inline std::string sentence(const lcsc::Report& report, std::uint32_t rank, std:
     std::ostringstream text;
     if (static_cast<lcsc::Wait>(report.wait) == lcsc::Wait::differs) {
         text << "rank " << rank << " and rank " << report.source
-             << " were not called alike: sizes, and where what was shared lies in it, must be the same; "
+             << " were not called alike: the sizes must be the same, and so must the places of matrices in "
+                "shared memory; "
              << "destroy the kernel and create a new one on all ranks";
         return text.str();
     }

@@ -89,6 +89,25 @@ inline std::uint32_t checked_matrix(const Matrix& matrix, std::uint32_t rows, st
     return static_cast<std::uint32_t>(matrix.stride);
 }
 
+// What a matrix covers; strides in elements.
+struct Extent {
+    const Matrix& matrix;
+    std::uint64_t rows, columns, stride;
+
+    std::uintptr_t begin() const { return reinterpret_cast<std::uintptr_t>(matrix.data); }
+    std::uintptr_t end() const { return begin() + (rows == 0 ? 0 : ((rows - 1) * stride + columns) * 2); }
+};
+
+// The output has no memory in common with what is read; with `in_place` it may be the same.
+inline void check_apart(const Extent& output, const Extent& input, bool in_place = false) {
+    if (input.matrix.name == nullptr || output.end() <= input.begin() || input.end() <= output.begin())
+        return;
+    if (in_place && output.begin() == input.begin()) return;
+    fail(Status::invalid_argument, "arguments.", output.matrix.name, " and arguments.", input.matrix.name,
+         " have memory in common, expected ",
+         in_place ? "one and the same matrix, or two apart" : "two apart");
+}
+
 // Strides, in elements.
 struct Strides {
     std::uint32_t rows, weight, up, output;
@@ -105,13 +124,21 @@ Strides checked_matrices(const Call& call, const Sizes& sizes, std::uint32_t own
     strides.up = strides.weight;
     if constexpr (C::silu_mul) strides.up = checked_matrix(call.up, sizes.n, sizes.k);
     strides.output = checked_matrix(call.output, out_rows, sizes.n);
-    if constexpr (C::bias) checked_matrix(call.bias, 1, sizes.n);
+    const Extent output{call.output, out_rows, sizes.n, strides.output};
+    check_apart(output, {call.rows, C::gather ? own : sizes.m, sizes.k, strides.rows});
+    check_apart(output, {call.weight, sizes.n, sizes.k, strides.weight});
+    if constexpr (C::silu_mul) check_apart(output, {call.up, sizes.n, sizes.k, strides.up});
+    if constexpr (C::bias) {
+        checked_matrix(call.bias, 1, sizes.n);
+        check_apart(output, {call.bias, 1, sizes.n, sizes.n});
+    }
     if constexpr (C::residual) {
         const std::uint32_t stride = checked_matrix(call.residual, out_rows, sizes.n);
         if (stride != strides.output) {
             fail(Status::invalid_argument, "the rows of arguments.", call.residual.name, " are ", stride,
                  " elements apart, expected ", strides.output, " as those of arguments.", call.output.name);
         }
+        check_apart(output, {call.residual, out_rows, sizes.n, stride}, true);  // each element is read first
     }
     return strides;
 }

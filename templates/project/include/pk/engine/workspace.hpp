@@ -38,12 +38,12 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
     w.begun = take(word * world);
     w.cards = take(word * world * 2);
     w.gathered_flags = take(C::gather ? word * world * plan.blocks : 0);
-    w.partial_flags = take(slots * world * lcsc::pushers * word);
+    w.partial_flags = take(room_of({slots, world, lcsc::pushers, word}));
     w.ends =
         take(C::reduce == lcsc::Reduce::all ? std::uint64_t{world} * most_sms * lcsc::pushers * word : 0);
     for (int turn = 0; turn < 2; ++turn) {
-        w.gathered[turn] = take(C::gather ? std::uint64_t{largest.m} * largest.k * 2 : 0);
-        w.partials[turn] = take(slots * (world - 1) * slot_bytes);
+        w.gathered[turn] = take(C::gather ? room_of({largest.m, largest.k, 2}) : 0);
+        w.partials[turn] = take(room_of({slots, world - 1, slot_bytes}));
     }
     if constexpr (PK_CUDA && C::reduce == lcsc::Reduce::all) {
         const std::uint32_t few =
@@ -52,9 +52,9 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
         w.narrow_slot_bytes = lcsc::narrow::most_slot_bytes(few, sizeof(typename C::Partial));
         w.narrow_cards = take(std::uint64_t{w.narrow_slots} * 2 * world * word);
         w.narrow_flags = take(std::uint64_t{w.narrow_slots} * world * word);
-        w.narrow_places = take(2 * w.narrow_slot_bytes * w.narrow_slots * world);
+        w.narrow_places = take(room_of({2, w.narrow_slot_bytes, w.narrow_slots, world}));
     }
-    w.sums = take(C::reduce == lcsc::Reduce::all ? std::uint64_t{largest.m} * largest.n * 2 : 0);
+    w.sums = take(C::reduce == lcsc::Reduce::all ? room_of({largest.m, largest.n, 2}) : 0);
     return plan;
 }
 

@@ -20,6 +20,7 @@ enum class Wait : std::uint32_t {
     peer_moved,   // that a peer has ended this call
     gathered,     // rows of a peer
     partial,      // a peer's summand of a tile
+    summand,      // a peer's summand in one shot
     peer_end,     // that a peer's block has pushed all its sums
     page_full,    // shared memory: an operand's page
     page_empty,   // and that it has been read

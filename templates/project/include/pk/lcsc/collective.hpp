@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(small_pieces, 1) small_all_reduce(const __grid
         };
         store_relaxed(word(r, m.card_of(block, epoch, m.rank)), m.card);
         signal(word(r, m.flag_of(block, m.rank)), epoch);
-        there = patience.flag(word(m.rank, m.flag_of(block, r)), epoch, Wait::partial, block, r) &&
+        there = patience.flag(word(m.rank, m.flag_of(block, r)), epoch, Wait::summand, block, r) &&
                 patience.agree(m.card, load_relaxed(word(m.rank, m.card_of(block, epoch, r))), r);
     }
     if (!__syncthreads_and(there)) return;

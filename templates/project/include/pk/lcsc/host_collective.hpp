@@ -153,7 +153,7 @@ public:
         for (std::uint32_t r = 0; r < m_.world; ++r) {
             if (r == m_.rank) continue;
             const bool there = wait_step<Step::wait_partial, Step::acquire_partial>(
-                patience_, word(m_.rank, m_.flag_of(block_, r)), epoch_, Wait::partial, block_, r);
+                patience_, word(m_.rank, m_.flag_of(block_, r)), epoch_, Wait::summand, block_, r);
             if (!there ||
                 !patience_.agree(m_.card, load_relaxed(word(m_.rank, m_.card_of(block_, epoch_, r))), r))
                 return;
