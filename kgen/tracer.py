@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kgen.paths import no_model
 from kgen.report.recording import Recording
 from kgen.report.traced_plan import read_plan
 from kgen.runner import WEIGHTS, RunError, load_binding, packed_weights
-from kgen.toolchain.build import build_project, choose_preset, read_model
+from kgen.toolchain.build import build_project, choose_preset, is_kernel, read_model
 from kgen.weights.layout import check_packed, read_layout
 
 _PRESET_SUFFIX = "-timeline"
@@ -45,6 +46,8 @@ def record(
     weights, which are kept in its build folder. workers: SMs or threads, 0: all. capacity: records of each
     track, 0: the library's default. Raises RunError, WeightsError or ToolchainError.
     """
+    if is_kernel(project):
+        raise RunError(no_model(project))
     model = read_model(project)
     try:
         _check_load(load, model["runtime"])

@@ -24,7 +24,7 @@ ALLOWED = {
     "weights": {"paths"},
     "toolchain": {"paths"},
     "runner": {"weights", "toolchain", "paths"},
-    "tracer": {"runner", "report", "weights", "toolchain"},
+    "tracer": {"runner", "report", "weights", "toolchain", "paths"},
 }
 # Opening files for writing, making folders, running programs.
 DISK = {

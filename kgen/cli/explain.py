@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kgen.report.explain import ExplainReport
     from kgen.report.kernel import KernelReport
 
-_SIZE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([1-9][0-9]{0,9})")
+_SIZE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([0-9]{1,10})")
 
 
 def explain(
@@ -74,10 +74,12 @@ def _refuse(spec: str, what: str, options: dict[str, object]) -> None:
 def _sizes(text: str | None) -> dict[str, int] | None:
     if text is None:
         return None
-    found = {}
+    found: dict[str, int] = {}
     for part in text.split(","):
         match = _SIZE.fullmatch(part.strip())
         if match is None:
             raise UsageError(f"--dims: '{part}' is not NAME=NUMBER, such as M=4096")
+        if match[1] in found:
+            raise UsageError(f"--dims: {match[1]} is given twice")
         found[match[1]] = int(match[2])
     return found

@@ -30,10 +30,10 @@ WorkersOption = Annotated[
 def spec_path(spec: str) -> Path:
     """The file that `spec` means: a path that exists comes before a shipped name."""
     path = Path(spec)
-    if path.is_file():
-        return path
     if path.is_dir():
         raise UsageError(f"{spec} is a folder; a spec is a YAML file")
+    if path.exists():
+        return path
     shipped = shipped_spec(spec)
     if shipped is None:
         raise UsageError(_unknown(spec))

@@ -79,6 +79,8 @@ def _write(tree: Mapping[str, str], dest: Path, *, force: bool) -> WriteReport:
         _write_new(tree, dest)
         return WriteReport(sorted(tree), [], [], [])
     changes = _compare(tree, dest)
+    if not force:
+        _check_name(tree, dest)
     _check_devices(changes.written, dest)
     if changes.edited and not force:
         raise EditedError(dest, changes.edited)
@@ -161,6 +163,22 @@ def _check_devices(paths: list[str], dest: Path) -> None:
             f"these folders are on another filesystem than {dest}, so files cannot be moved into them as a "
             f"whole; put plain folders there:\n{listed}\nNothing was written."
         )
+
+
+def _check_name(tree: Mapping[str, str], dest: Path) -> None:
+    """Refuse to turn the project of something else into this one."""
+    old, new = (_name(text) for text in (_read(dest / MANIFEST), tree.get(MANIFEST)))
+    if old and new and old != new:
+        raise WriteError(
+            f"{dest} is the project of {old}, not of {new}. Nothing was written. Choose another folder, or "
+            "use --force to replace it."
+        )
+
+
+def _name(manifest: str | None) -> str:
+    """Of the project that a manifest is about; empty where it does not say."""
+    about = json.loads(manifest) if manifest else {}
+    return str(about.get("name", ""))
 
 
 def _former_hashes(dest: Path) -> dict[str, str]:

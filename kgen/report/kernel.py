@@ -14,7 +14,7 @@ from kgen.passes.kernel.pipeline import KernelCompilation, Sample
 from kgen.passes.kernel.stages import CALLS
 from kgen.plan.kernel.choice import Choice
 from kgen.plan.kernel.cost import Prediction, predict
-from kgen.plan.kernel.cost_collective import CollectivePrediction, predict_collective
+from kgen.plan.kernel.cost_collective import CollectivePrediction, nccl_of, predict_collective
 from kgen.plan.kernel.measured import H200, Machine
 from kgen.plan.kernel.plan import CollectivePlan, KernelPlan, ProductPlan
 
@@ -78,8 +78,10 @@ class KernelReport:
         table.add_column("")
         for p in self.predictions:
             table.add_row(_sizes(p), *_cells(p), p.verdict)
-        least, most = (count / 1e6 for count in self.machine.measured)
-        caption = _COLLECTIVE_CAPTION.format(least=least, most=most) if collective else _PRODUCT_CAPTION
+        caption = _PRODUCT_CAPTION
+        if isinstance(self.plan, CollectivePlan):
+            nccl = nccl_of(self.plan, self.machine)
+            caption = _COLLECTIVE_CAPTION.format(least=nccl.own / 1e6, most=nccl.points[-1][0] / 1e6)
         launch, graph = (t * 1e6 for t in (self.machine.launch, self.machine.graph_launch))
         copied = [_sizes(p) for p in self.predictions if _copied(p)]
         if copied and len(copied) < len(self.predictions):
@@ -97,7 +99,7 @@ class KernelReport:
         shots = ["shots"] if any(s.shots for s in self.samples) else []
         by = ["moved by"] if any(s.transfers for s in self.samples) else []
         for column in ("ranks", "rows", *shots, *by, "tasks", "pairs", "events"):
-            table.add_column(column, justify="right")
+            table.add_column(column, justify="right", no_wrap=True)
         table.add_column("pairs of two ranks, by the flag that orders them")
         for s in self.samples:
             crossing = ", ".join(f"{family.value} {count:,}" for family, count in sorted(s.crossing.items()))
@@ -114,8 +116,8 @@ _PRODUCT_CAPTION = (
 )
 _COLLECTIVE_COLUMNS = ("MB sent", "NCCL", "here", "gain")
 _COLLECTIVE_CAPTION = (
-    "MB sent: by a rank. gain: NCCL / here. NCCL's time is that of a line through calls that send "
-    "{least:.0f} to {most:.0f} MB, and for less only a guess."
+    "MB sent: by a rank. gain: NCCL / here. NCCL's time is interpolated between calls of two ranks "
+    "that send {least:.3g} to {most:.0f} MB; for less, and for more ranks, it is only a guess."
 )
 
 
@@ -135,7 +137,8 @@ def _copied(p: Prediction | CollectivePrediction) -> bool:
 
 
 def _moved_by(sample: Sample) -> str:
-    return "both in turns" if len(set(sample.transfers)) > 1 else sample.transfers[0]
+    first = sample.transfers[0]
+    return f"both, {first} first" if len(set(sample.transfers)) > 1 else first
 
 
 def _counted(number: int) -> str:

@@ -77,7 +77,7 @@ class KernelSpec(PlacedSpec):
     outputs: Annotated[list[Name], Field(min_length=1)] = Field(examples=[["c"]])
     deterministic: Flag = Field(
         default=True,
-        description="Whether summands travel as f32 and are added in a fixed order; false allows summands "
-        "of the tensor's dtype, added in any order.",
+        description="Whether summands are added in a fixed order, those of a product as f32; false allows "
+        "summands of the tensor's dtype, added in any order.",
     )
     overlap: Annotated[OverlapSpec, BeforeValidator(_overlap)] = Field(default=OverlapSpec())

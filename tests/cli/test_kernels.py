@@ -97,7 +97,8 @@ def test_explain_says_what_gathers_rows() -> None:
         "copy_engine from 32",
         "The copy engine sends at M",
         "three or four calls",
-        "both in turns",
+        "both, register first",
+        "both, copy_engine first",
     ):
         assert words in done.stdout
     report = json.loads(kgen("explain", "ag_gemm", "--dims", "M=8192", "--json").stdout)
@@ -119,7 +120,9 @@ def test_collectives(name: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     for words in ("what was chosen", "register", "MB sent", "faster than NCCL", "begun"):
         assert words in done.stdout
-    assert ("one up to 1 MiB" in done.stdout) == (name == "all_reduce")
+    said = " ".join(done.stdout.replace("│", " ").split())
+    for words in ("one up to 1 MiB", "8 KiB", "128", "`sms`"):
+        assert (words in said) == (name == "all_reduce")
     report = json.loads(kgen("explain", name, "--dims", "M=64", "--world", "2", "--json").stdout)
     (prediction,) = report["predictions"]
     assert prediction["shots"] == (1 if name == "all_reduce" else 0)
@@ -144,6 +147,8 @@ def test_a_collective_has_nothing_to_overlap_with(tmp_path: Path) -> None:
     [
         (("gemm_rs", "--dims", "M"), "--dims: 'M' is not NAME=NUMBER, such as M=4096\n"),
         (("gemm_rs", "--dims", "M=40000"), "M is 40000, which is not in 1..32768\n"),
+        (("gemm_rs", "--dims", "M=0"), "M is 0, which is not in 1..32768\n"),
+        (("gemm_rs", "--dims", "M=1,M=2"), "--dims: M is given twice\n"),
         (("gemm_rs", "--world", "3"), "K is 8192, which 3 ranks cannot divide\n"),
         (("gemm_rs", "--batch", "3"), "gemm_rs is a kernel, which has no --batch\n"),
         (("tiny", "--world", "3"), "tiny is a model, which has no --world\n"),
@@ -153,6 +158,28 @@ def test_explain_of_what_cannot_be(arguments: tuple[str, ...], message: str) -> 
     done = kgen("explain", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == message
+
+
+def test_a_project_of_another_name_is_left_alone(tmp_path: Path) -> None:
+    project = tmp_path / "out"
+    kgen("generate", "gemm_rs", "-o", project)
+    before = {file: file.read_bytes() for file in project.rglob("*") if file.is_file()}
+    done = kgen("generate", "all_reduce", "-o", project)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        f"{project} is the project of gemm_rs, not of all_reduce. Nothing was written."
+    )
+    assert before == {file: file.read_bytes() for file in project.rglob("*") if file.is_file()}
+    assert kgen("generate", "all_reduce", "-o", project, "--force").returncode == 0
+    assert json.loads((project / "kernel.json").read_text())["name"] == "all_reduce"
+    assert kgen("generate", "all_reduce", "-o", project).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["check", "generate", "explain"])
+def test_what_is_no_regular_file(command: str, tmp_path: Path) -> None:
+    done = kgen(command, "/dev/null", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: this is not a regular file" in done.stderr
 
 
 def test_a_kernel_has_no_drawing() -> None:

@@ -45,9 +45,10 @@ def test_explain_names_the_sizes_that_it_was_asked_for() -> None:
     assert runtime == sizes | {"worker": "auto", "pipelining": True, "attention": "auto"}
 
 
-@pytest.mark.parametrize("command", [["pack", "-w", "x"], ["run", "-p", "x"]])
+@pytest.mark.parametrize("command", [["pack", "-w", "x"], ["run", "-p", "x"], ["trace"]])
 def test_the_project_of_a_kernel_has_no_weights(command: list[str], tmp_path: Path) -> None:
     (tmp_path / "kernel.json").write_text('{"name": "small"}')
+    (tmp_path / "CMakePresets.json").write_text("{}")
     name, *more = command
     sentence = f"{tmp_path} is the project of a kernel, and this is for models"
     assert one_sentence(kgen(name, tmp_path, *more), 2) == sentence

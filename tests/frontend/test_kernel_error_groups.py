@@ -187,7 +187,7 @@ MANY: dict[str, tuple[str, list[tuple[str, str]], Found]] = {
                 14,
                 65,
                 "two products of 128 x 256 do not fit into the registers of an SM",
-                "m x n of at most 16384",
+                "no tile",
             ),
             (14, 89, "4 stages of 81920 bytes do not fit into the shared memory of an SM", "at most 2"),
         ],
@@ -237,7 +237,7 @@ MANY: dict[str, tuple[str, list[tuple[str, str]], Found]] = {
             (5, 25, "dim 'L' is never used", ""),
             (8, 15, "unknown dim 'NN'", "M, N, L or K"),
             (11, 26, "unknown tensor 'aa'", ""),
-            (14, 41, "999 is out of range", "1 to 131"),
+            (14, 41, "999 is out of range", "no comm_sms"),
         ],
     ),
 }

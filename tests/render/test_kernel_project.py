@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from functools import cache
@@ -65,6 +66,21 @@ def test_the_plan_is_in_kernel_json() -> None:
     assert about["dims"][0] == {"name": "M", "lo": 1, "hi": 32768}
     roles = [(tensor["name"], tensor["role"], tensor["shard"]) for tensor in about["tensors"]]
     assert roles == [("a", "rows", 1), ("b", "weight", 1), ("d", "output", 0)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_binding(name: str) -> None:
+    """It is Python, it has `share` where the library has, and it is tested in the project."""
+    tree = tree_of(name)
+    kernel_class = next(
+        n for n in ast.parse(tree[f"python/{name}.py"]).body if getattr(n, "name", "") == "Kernel"
+    )
+    assert isinstance(kernel_class, ast.ClassDef)
+    methods = {node.name for node in kernel_class.body if isinstance(node, ast.FunctionDef)}
+    shares = json.loads(tree["kernel.json"])["shares"]
+    assert ("share" in methods) == shares
+    assert shares == (f"{name}_share(" in tree[f"include/{name}/{name}.h"])
+    assert "tests/test_binding.py" in tree
 
 
 @pytest.mark.parametrize("text", [AG_ALL, RS], ids=["ag", "rs"])

@@ -51,18 +51,19 @@ def _matmul(spec: KernelSpec) -> Iterator[Fault]:
     if asked.tile is None:
         return
     m, n, k = asked.tile
+    there = [*map(str, TILE), str(list(TILE))] if weights == 1 else ["no tile"] * 4  # two products share one
     if m not in _TILE_M:
-        yield ("tile", 0), f"a tile of {m} rows is not possible", str(TILE.m)
+        yield ("tile", 0), f"a tile of {m} rows is not possible", there[0]
     if n not in _TILE_N:
-        yield ("tile", 1), f"a tile of {n} columns is not possible", str(TILE.n)
+        yield ("tile", 1), f"a tile of {n} columns is not possible", there[1]
     if k not in _TILE_K:
-        yield ("tile", 2), f"a tile that takes {k} of K at a time is not possible", str(TILE.k)
+        yield ("tile", 2), f"a tile that takes {k} of K at a time is not possible", there[2]
     if m not in _TILE_M or n not in _TILE_N or k not in _TILE_K:
         return
     if m * n * weights > _ACCUMULATORS:
         what = "two products of " if weights == 2 else ""
         message = f"{what}{m} x {n} do not fit into the registers of an SM"
-        yield ("tile",), message, str(list(TILE))
+        yield ("tile",), message, there[3]
     stage = (m + weights * n) * k * 2
     if asked.stages is not None and _SHARED_BYTES // stage < asked.stages <= _STAGES[-1]:
         message = f"{asked.stages} stages of {stage} bytes do not fit into the shared memory of an SM"

@@ -11,6 +11,7 @@ from kgen.plan.kernel.measured import H200
 from kgen.plan.kernel.runtime import (
     COPIES_LEAST,
     NARROW_MOST,
+    ONE_SHOT_BYTES,
     ONE_SHOT_MOST,
     Collective,
     Copies,
@@ -125,7 +126,9 @@ _TRANSFER_OF_SUMS = (
 )
 _SHOTS = (
     "in one shot every rank sends all of its summand to each peer and waits once; in two it adds up its "
-    "share of everybody's and sends that to all, which is world / 2 times less to send, but waits twice"
+    "share of everybody's and sends that to all, which is world / 2 times less to send, but waits twice; one "
+    f"shot takes an SM for each {ONE_SHOT_BYTES >> 10} KiB, so with fewer than "
+    f"{ONE_SHOT_MOST // ONE_SHOT_BYTES} SMs (`sms`, or ranks that share a GPU) two are taken of less already"
 )
 _FEW_ROWS = (
     "they fill no tile, and a call takes as long as the weight takes to read: all SMs read equal parts "

@@ -20,7 +20,7 @@ _WORTH = 1.03  # a smaller gain is less than machines and runs differ by
 class Prediction:
     """A call on one rank, in seconds, inside a CUDA graph.
 
-    product: the product alone, by a library that may split K. communication: the collective alone, by NCCL.
+    product: the product alone, by a library. communication: the collective alone, by NCCL.
     apart: the one, then the other. own: the product by this kernel, in rounds of whole tiles. sent: what this
     kernel sends meanwhile, in its way, and of few rows afterwards. transfer: by what. fused: all of it.
     """
@@ -52,7 +52,7 @@ class Prediction:
             return "nothing to hide"
         if self.speed_up >= _WORTH:
             return "worth fusing"
-        if self.own > self.product * _WORTH:
+        if self.own > self.product * _WORTH and self.own > self.sent:
             why = f"too few tiles for the SMs, so its product alone takes {self.own * 1e6:.0f} us"
         elif self.bound < _WORTH:
             why = f"there is at most {self.bound - 1:.1%} to gain"
@@ -68,17 +68,18 @@ def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Ma
     n, k = (full[part.dim] // (world if part.split else 1) for part in (plan.n, plan.k))
     if plan.narrow(m, world):
         return _narrow(plan, sizes, Shape(m, n, k, world), machine)
-    product, own = _product_times(plan, m, n, k, machine)
+    product, own = _library(plan, m, n, k, machine), _own(plan, m, n, k, machine)
     launch, tile = machine.graph_launch, divide_up(k, plan.tile.k) * machine.step
     # Rows that a rank gets from its peers, or adds up.
     rows = (world - 1) * divide_up(m, world)
     count = rows * (k if plan.gather else n if plan.reduce is not Reduce.NONE else 0)
     if count == 0:
         return Prediction(sizes, world, product, 0.0, launch + product, own, 0.0, launch + own)
-    communication = machine.collective.seconds(count * _ELEMENT)
+    communication = _nccl(plan, count, machine)
     summand = _SUMMAND if plan.reduce is not Reduce.NONE and plan.deterministic else _ELEMENT
     transfer = plan.moved_by(divide_up(m, world) * k * _ELEMENT) if plan.gather else plan.transfer
-    sent = machine.transfers[transfer].seconds(count * summand)
+    of_sums = _ELEMENT if plan.reduce is Reduce.ALL else 0
+    sent = machine.transfers[transfer].seconds(count * (summand + of_sums))
     # A tile is sent after it is computed, or multiplied after its rows have come: one cannot be hidden.
     fused = max(own, sent + tile)
     if not plan.gather:
@@ -100,29 +101,41 @@ def _narrow(plan: ProductPlan, sizes: Mapping[str, int], shape: Shape, machine: 
     """A call of few rows: the weight is read once, and what was added up is sent to every peer."""
     m, n, k, world = shape.m, shape.n, shape.k, shape.world
     about, others = machine.narrow, world - 1
-    product, _ = _product_times(plan, m, n, k, machine)
-    read = n * k * _ELEMENT / about.memory * (1 + m / about.rows)
-    own = max(product, read + about.around)
+    product = _library(plan, m, n, k, machine)
+    own = about.around + n * k * _ELEMENT / about.memory * (1 + m / about.rows)
     summand = _SUMMAND if plan.deterministic else _ELEMENT
     sent = about.exchange.seconds(others * m * n * summand)
-    communication = about.collective.seconds(others * divide_up(m, world) * n * _ELEMENT)
-    apart = machine.graph_launch + own + communication  # a library reads the weight no faster
+    communication = _nccl(plan, others * divide_up(m, world) * n, machine)
+    apart = machine.graph_launch + product + communication
     transfer = plan.transfer if others else None
-    return Prediction(sizes, world, own, communication, apart, own, sent, own + sent, transfer)
+    return Prediction(sizes, world, product, communication, apart, own, sent, own + sent, transfer)
 
 
-def _product_times(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> tuple[float, float]:
-    """The product with tiles spread evenly over the SMs, and in rounds of whole tiles.
+def _nccl(plan: ProductPlan, count: int, machine: Machine) -> float:
+    """The collective of a rank that gets, or adds up, so many elements; an all-reduce sends sums too."""
+    if plan.reduce is Reduce.ALL:
+        return machine.all_reduce.seconds(2 * count * _ELEMENT)
+    return machine.collective.seconds(count * _ELEMENT)
 
-    Neither is faster than power and memory allow.
-    """
-    weights = 2 if plan.silu_mul else 1
+
+def _library(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> float:
+    """The product by a library, which chooses tiles to fill the SMs and may split K."""
+    about, weights = machine.library, 2 if plan.silu_mul else 1
+    read = _ELEMENT * n * k * weights / about.memory * (1 + m / about.rows)
+    return about.around + max(read, _least(plan, m, n, k, machine))
+
+
+def _own(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> float:
+    """The product in rounds of whole tiles."""
     steps = divide_up(k, plan.tile.k) * machine.step
-    flops = 2 * m * n * k * weights / machine.flops
+    return machine.around + max(_rounds(plan, m, n, machine) * steps, _least(plan, m, n, k, machine))
+
+
+def _least(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> float:
+    """What power and memory allow."""
+    weights = 2 if plan.silu_mul else 1
     read_and_written = m * k + n * k * weights + m * n
-    least = max(flops, _ELEMENT * read_and_written / machine.memory)
-    even = _tiles(plan, m, n) * steps / machine.sms
-    return max(least, even), max(least, _rounds(plan, m, n, machine) * steps)
+    return max(2 * m * n * k * weights / machine.flops, _ELEMENT * read_and_written / machine.memory)
 
 
 def _rounds(plan: ProductPlan, m: int, n: int, machine: Machine) -> int:

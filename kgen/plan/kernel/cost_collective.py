@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kgen.plan.kernel.measured import Machine
+from kgen.plan.kernel.measured import Curve, Machine
 from kgen.plan.kernel.plan import CollectivePlan
 from kgen.plan.kernel.runtime import ONE_SHOT_MOST, PIECE, Collective
 from kgen.plan.kernel.tiles import divide_up
 
+_MEASURED_WORLD = 2
 _SAME = 1.03  # a smaller difference is less than machines and runs differ by
 
 
@@ -18,7 +19,7 @@ class CollectivePrediction:
     """A call on one rank, in seconds, inside a CUDA graph. There is nothing to hide it behind.
 
     sent: bytes to peers, or read by them. shots: of an all-reduce, else 0. library: the time of NCCL; guess:
-    which was measured for larger calls only.
+    which was measured for larger calls only, or for fewer ranks.
     """
 
     sizes: Mapping[str, int]
@@ -62,8 +63,14 @@ def predict_collective(
         sent, moved = (world - 1) * whole, machine.one_shot
     waits = 1 if shots == 1 else 2  # else also for all to begin
     own = machine.graph_launch + waits * machine.flag + moved.seconds(sent)
-    library, guess = machine.collective.seconds(fewest), fewest < machine.measured[0]
-    return CollectivePrediction(sizes, world, sent, shots, library, own, guess)
+    nccl = nccl_of(plan, machine)
+    guess = world > _MEASURED_WORLD or fewest < nccl.own
+    return CollectivePrediction(sizes, world, sent, shots, nccl.seconds(fewest), own, guess)
+
+
+def nccl_of(plan: CollectivePlan, machine: Machine) -> Curve:
+    """The times of NCCL."""
+    return machine.all_reduce if plan.collective is Collective.ALL_REDUCE else machine.collective
 
 
 def _share(plan: CollectivePlan, sizes: Mapping[str, int], world: int) -> int:

@@ -62,6 +62,7 @@ FORMS = {
     ("matmul", "all_reduce"): Form(False, Reduce.ALL),
 }
 ONE_SHOT_MOST = 1 << 20  # bytes of an all-reduce in one shot: pk::lcsc::small_most pieces
+ONE_SHOT_BYTES = 512 * ROW_BYTES  # that each of its blocks adds up: pk::lcsc::small_pieces
 COPIES_LEAST = 32 << 20  # bytes of a rank's rows from which on they are copied: pk::lcsc::copies_least
 NARROW_MOST = 128  # rows to add up, of peers as well, of products that are read once: pk::lcsc::narrow::max_m
 PIECE = ROW_BYTES // DType.BF16.itemsize  # elements that a thread of a collective moves at a time

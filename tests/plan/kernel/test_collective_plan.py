@@ -12,7 +12,7 @@ from kgen.passes.errors import CompileError
 from kgen.passes.kernel.pipeline import compile_kernel
 from kgen.paths import project_templates
 from kgen.plan.kernel.plan import CollectivePlan, DimRow, Part, Role
-from kgen.plan.kernel.runtime import ONE_SHOT_MOST, PIECE, Collective
+from kgen.plan.kernel.runtime import ONE_SHOT_BYTES, ONE_SHOT_MOST, PIECE, Collective
 from kgen.render.kernel import make_kernel
 from kgen.spec.kernel_fields import MAX_WORLD
 from tests.kernels import AG, AR, COLLECTIVES, GEMM, RS, collective, kernel
@@ -158,7 +158,8 @@ int main() {
   using pk::lcsc::Collective;
   std::printf("%d %d %d %d %d ", int(Collective::gather), int(Collective::scatter),
               int(Collective::all_reduce), int(Collective::to_columns), int(Collective::to_rows));
-  std::printf("%d %d", int(pk::lcsc::max_ranks), int(pk::lcsc::small_most) * 16);
+  std::printf("%d %d %d", int(pk::lcsc::max_ranks), int(pk::lcsc::small_most) * 16,
+              int(pk::lcsc::small_pieces) * 16);
 }
 """
 
@@ -168,8 +169,8 @@ def test_the_headers_have_the_same_numbers(tmp_path: Path) -> None:
     include = project_templates() / "include"
     command = ["g++", "-std=c++20", "-Wno-psabi", f"-I{include}", "show.cpp", "-o", "show"]
     subprocess.run(command, cwd=tmp_path, check=True)
-    *numbers, ranks, most = map(int, subprocess.check_output([tmp_path / "show"]).split())
+    *numbers, ranks, most, of_block = map(int, subprocess.check_output([tmp_path / "show"]).split())
     assert numbers == sorted(numbers)
     assert len(set(numbers)) == len(Collective)
-    assert (ranks, most) == (MAX_WORLD, ONE_SHOT_MOST)
+    assert (ranks, most, of_block) == (MAX_WORLD, ONE_SHOT_MOST, ONE_SHOT_BYTES)
     assert PIECE * 2 == 16

@@ -10,6 +10,8 @@ Every rank, a process or a thread, makes a kernel and runs it:
 from __future__ import annotations
 
 import ctypes
+import math
+import operator
 import os
 import weakref
 from dataclasses import dataclass
@@ -23,9 +25,10 @@ NAME = "gemm_rs"
 LIBRARY_VARIABLE = "GEMM_RS_LIBRARY"
 ELEMENT_BYTES = 2
 # How arrays name the elements; uint16 and void are their bits.
-_DTYPES = ("bfloat16", "<V2", "|V2", "<u2")
+_DTYPES = ("bfloat16", "<V2", "|V2", "<u2", "uint16")
 
 _U32, _U64, _I32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32
+_UINT32, _INT32 = (0, 2**32 - 1), (-(2**31), 2**31 - 1)
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,14 @@ class View:
     shape: tuple[int, ...] | None = None
     stride: int = 0
 
+    @property
+    def size(self) -> int:
+        """Bytes from the first element to the last, of an array."""
+        if not self.shape or 0 in self.shape:
+            return 0
+        rows, columns = (1, *self.shape)[-2:]
+        return ((rows - 1) * (self.stride or columns) + columns) * ELEMENT_BYTES
+
 
 def view(name: str, given: Any) -> View:
     """An argument as the library takes it.
@@ -201,7 +212,7 @@ def view(name: str, given: Any) -> View:
     __array_interface__ (NumPy: for the host).
     """
     if isinstance(given, int):
-        return View(given)
+        return View(_number(name, given, 0, 2**64 - 1))
     if hasattr(given, "data_ptr"):
         size, shape = given.element_size(), tuple(given.shape)
         _check_dtype(name, str(given.dtype).rpartition(".")[2])
@@ -215,18 +226,29 @@ def view(name: str, given: Any) -> View:
         raise ValueError(f"{name} is read-only, and the kernel writes it")
     strides = found.get("strides")
     if strides is None:
-        strides = [size] if len(shape) == 1 else [shape[1] * size, size]
+        strides = [math.prod(shape[axis + 1 :]) * size for axis in range(len(shape))]
     return _checked_view(name, found["data"][0], shape, list(strides), size)
 
 
 def _check_dtype(name: str, dtype: str) -> None:
     if dtype not in _DTYPES:
-        raise TypeError(f"the elements of {name} are {dtype}, expected {_DTYPES[0]}, or uint16 for their bits")
+        raise TypeError(f"the elements of {name} are {dtype}, expected {_DTYPES[0]}, or uint16 for the bits")
+
+
+def _number(name: str, value: Any, least: int, most: int) -> int:
+    """A number that the C interface has room for: ctypes would cut it."""
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is a {type(value).__name__}, expected a whole number")
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}, expected {least} to {most}")
+    return operator.index(value)
 
 
 def _checked_view(name: str, data: int, shape: tuple[int, ...], strides: list[int], size: int) -> View:
     if size != ELEMENT_BYTES:
         raise TypeError(f"the elements of {name} have {size} bytes, expected {ELEMENT_BYTES}")
+    if len(shape) not in (1, 2):
+        raise ValueError(f"{name} has {len(shape)} axes, expected a matrix or a vector")
     if shape[-1] > 1 and strides[-1] != size:
         raise ValueError(f"the elements of a row of {name} are {strides[-1]} bytes apart, expected {size}")
     if len(shape) == 2 and shape[0] > 1 and strides[0] % size != 0:
@@ -268,13 +290,13 @@ class Kernel:
         self.library = library if isinstance(library, Library) else Library(library)
         options = _Options(
             struct_bytes=ctypes.sizeof(_Options),
-            rank=rank,
-            world=world,
+            rank=_number("rank", rank, *_INT32),
+            world=_number("world", world, *_INT32),
             rendezvous=None if rendezvous is None else os.fsencode(rendezvous),
             exchange=EXCHANGE() if exchange is None else exchange,
-            device=device,
-            timeout_ms=timeout_ms,
-            sms=sms,
+            device=_number("device", device, *_INT32),
+            timeout_ms=_number("timeout_ms", timeout_ms, *_UINT32),
+            sms=_number("sms", sms, *_UINT32),
         )
         self.library.check(self.library.create(ctypes.byref(options), ctypes.byref(kernel)))
         self._destroy = weakref.finalize(self, self.library.destroy, kernel)
@@ -285,6 +307,7 @@ class Kernel:
         values = {name: getattr(raw, name) for name in Info.__dataclass_fields__}
         self.info = Info(**(values | {"cuda": bool(raw.cuda), "peer_memory": raw.peer_memory.decode()}))
         self._held: list[Any] = []  # what runs that nobody has waited for read and write
+        self._shared: list[Any] = []  # what peers use
 
     def __enter__(self) -> Kernel:
         return self
@@ -299,6 +322,7 @@ class Kernel:
         self._kernel = ctypes.c_void_p()
         self._destroy()
         self._held.clear()
+        self._shared.clear()
 
     def local_shape(self, name: str, sizes: dict[str, int]) -> tuple[int, ...]:
         """The shape of this rank's part of a tensor."""
@@ -339,9 +363,13 @@ class Kernel:
 
     def _sizes(self, views: dict[str, View], sizes: dict[str, int]) -> dict[str, int]:
         """The size of every dim: given, fixed, or that of an axis that is whole on every rank."""
+        known = [dim.name for dim in DIMS]
+        if unknown := ", ".join(name for name in sizes if name not in known):
+            raise ValueError(f"sizes has {unknown}, expected {', '.join(known)}")
+        sizes = {name: _number(name, size, *_UINT32) for name, size in sizes.items()}
         for dim in DIMS:
-            if dim.least == dim.most:
-                sizes[dim.name] = dim.least
+            if dim.least == dim.most and sizes.setdefault(dim.name, dim.least) != dim.least:
+                raise ValueError(f"{dim.name} is {sizes[dim.name]}, and this kernel is made for {dim.least}")
         for tensor in TENSORS:
             shape = views[tensor.name].shape
             for axis, dim_name in enumerate(tensor.shape):

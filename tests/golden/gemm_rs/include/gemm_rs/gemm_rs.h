@@ -76,14 +76,14 @@ typedef struct gemm_rs_info {
  * memory in common with what is read.
  * M: 1 to 32768, the same on all ranks
  * N: 4096
- * K: 8192
+ * K: 8192; of all ranks together
  */
 typedef struct gemm_rs_arguments {
     uint32_t struct_bytes;
     uint32_t m;
-const void* a; /* [M, K], this rank's columns */
-const void* b; /* [N, K], this rank's columns */
-void* d; /* [M, N], this rank's rows */
+    const void* a; /* [M, K], this rank's columns */
+    const void* b; /* [N, K], this rank's columns */
+    void* d; /* [M, N], this rank's rows */
     uint64_t a_stride;
     uint64_t b_stride;
     uint64_t d_stride;
