@@ -22,6 +22,10 @@ def run_harness(project: Path, preset: str, arguments: Sequence[str] = ()) -> bo
     if preset == "host-tsan":
         # NumPy's own threads are not instrumented: what they do would be reported as races.
         environment |= {"LD_PRELOAD": str(_thread_sanitizer()), "OPENBLAS_NUM_THREADS": "1"}
+        suppressions = project.resolve() / "tests" / "tsan.supp"
+        if suppressions.is_file():
+            given = os.environ.get("TSAN_OPTIONS", "")
+            environment["TSAN_OPTIONS"] = f"{given} suppressions={suppressions}".strip()
         command.append("--capture=sys")  # the sanitizer's reports bypass Python; they must not be captured
     command += arguments
     return subprocess.run(command, cwd=project, env=environment, check=False).returncode == 0

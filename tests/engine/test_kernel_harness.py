@@ -53,6 +53,7 @@ def test_host(name: str, tmp_path: Path) -> None:
 def test_thread_sanitizer(name: str, tmp_path: Path) -> None:
     project = write(KERNELS[name], tmp_path / "small")
     library = build_project(project, "host-tsan") / "libsmall.so"
-    code, output = harness(project, library, LD_PRELOAD=sanitizer())
+    options = f"suppressions={project / 'tests' / 'tsan.supp'}"
+    code, output = harness(project, library, LD_PRELOAD=sanitizer(), TSAN_OPTIONS=options)
     assert "WARNING: ThreadSanitizer" not in output, output
     assert code == 0, output
