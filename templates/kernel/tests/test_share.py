@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from problem import Problem
 from project import BY_ROLE, KERNEL, OUTPUT
-from ranks import Rank, as_threads, new_rendezvous, open_kernel
+from ranks import Rank, as_threads, meet, new_rendezvous, open_kernel
 
 pytestmark = pytest.mark.skipif(
     not KERNEL["shares"], reason="peers do not use this kernel's matrices themselves"
@@ -31,6 +31,11 @@ def test_shared_matrices(
         memory = machine.memory(rank)
         with open_kernel(binding, library, rank, world, rendezvous, **machine.options(rank)) as kernel:
             shared, other = (Rank(kernel, memory, problem, gap=gap) for _ in range(2))
+            # As much as the first rank has, so that memory is shown where ranks have fewer rows too.
+            roomy = memory.array(problem.output_shape(0), gap)
+            roomy.shape = problem.output_shape(rank)
+            shared.output = shared.arrays[OUTPUT] = roomy
+            meet()
             for name in NAMES:
                 array = shared.arrays[name]
                 kernel.share(binding.view(name, array.argument()).data, array.buffer.nbytes)
