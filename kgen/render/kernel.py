@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from kgen.ir.kernel.overlap import Transfer
 from kgen.plan.kernel.plan import CollectivePlan, KernelPlan, ProductPlan
 from kgen.plan.kernel.runtime import Collective, Copies, Reduce
 
@@ -16,7 +17,8 @@ def make_kernel(plan: KernelPlan) -> dict[str, Any]:
 
     world is the range of worlds. collective: null for a product; of a collective, what products have besides
     is none, so that a template can ask. communicates: ranks exchange something. shares: ranks write to each
-    other's output, so the library has `share`. partial: what summands of peers are made of.
+    other's output, so the library has `share`. partial: what summands of peers are made of. by_tma: pushers
+    use bulk copies.
     """
     return {
         **(_product(plan) if isinstance(plan, ProductPlan) else _collective(plan)),
@@ -33,6 +35,7 @@ def _product(plan: ProductPlan) -> dict[str, Any]:
         "communicates": plan.gather or plan.reduce is not Reduce.NONE,
         "shares": plan.reduce is Reduce.ALL,
         "partial": "float" if plan.deterministic else "element",
+        "by_tma": plan.transfer is Transfer.TMA,
     }
 
 

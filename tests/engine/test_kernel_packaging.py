@@ -14,7 +14,7 @@ from kgen.render.project import render_project
 from kgen.render.writer import write_tree
 from kgen.toolchain.build import build_project
 from kgen.toolchain.find import find_cxx, find_nvcc
-from tests.kernels import AG_ALL, RS, SPECS, kernel, shipped
+from tests.kernels import AG_ALL, AR, RS, SPECS, kernel, shipped
 
 from .test_packaging import cache_value, cmake, configure, exported, flags_of, run
 
@@ -109,6 +109,18 @@ def test_the_example_for_gpus_is_built(tmp_path: Path) -> None:
     cmake("--build", build, "--parallel", "2")
     assert cache_value(build, "SMALL_TARGET") == "cuda"
     assert (build / "embed").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [AG_ALL, AR], ids=["gather", "all reduce"])
+def test_bulk_copies_compile(text: str, tmp_path: Path) -> None:
+    """What pushes by registers is compiled above."""
+    if find_nvcc() is None:
+        pytest.skip("no nvcc on this machine")
+    project = write(text.replace("outputs:", "overlap: {transfer: tma}\noutputs:"), tmp_path / "small")
+    lines: list[str] = []
+    build_project(project, "cuda", progress=lines.append)
+    assert not [line for line in lines if "warning" in line.lower()]
 
 
 @pytest.mark.parametrize(

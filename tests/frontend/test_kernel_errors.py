@@ -154,7 +154,7 @@ CASES = {
     "copy engine of an SM": (
         "inter_sm, comm_sms: 8, transfer: tma",
         "intra_sm, transfer: «copy_engine»",
-        "the copy engine is part of no SM | no schedule, or register",
+        "the copy engine is part of no SM | no schedule, or register or tma",
     ),
     "tile rows": (
         "[128, 256, 64]",
@@ -209,12 +209,12 @@ REDUCE_CASES = {
     "copy engine for a sum": (
         "comm_sms: 8",
         "transfer: «copy_engine»",
-        "the copy engine cannot add, which reduce_scatter does | register",
+        "the copy engine cannot add, which reduce_scatter does | register or tma",
     ),
     "multimem for a fixed order": (
         "comm_sms: 8",
         "transfer: «multimem»",
-        "multimem adds inside the network, where additions have no fixed order | register",
+        "multimem adds inside the network, where additions have no fixed order | register or tma",
     ),
 }
 

@@ -30,7 +30,8 @@ struct Program {
         using Partial = PartialType;
         static constexpr std::uint32_t tile_m = 128, tile_n = 256, tile_k = 64, stages = 4, group = 2,
                                        pace = 0;
-        static constexpr bool gather = gathers(What), bias = false, residual = false, silu_mul = false;
+        static constexpr bool gather = gathers(What), by_tma = false, bias = false, residual = false,
+                              silu_mul = false;
         static constexpr std::uint64_t copies_from = What == Kind::copies  ? pk::lcsc::copies_always
                                                      : What == Kind::mixed ? 4000
                                                                            : pk::lcsc::copies_never;

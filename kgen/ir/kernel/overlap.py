@@ -54,4 +54,5 @@ STAGES = range(2, 5)
 def transfers(kinds: Sequence[str]) -> tuple[Transfer, ...]:
     """What can move the bytes of a generated kernel, by the kinds of its operators in order."""
     gathers = tuple(kinds) == ("all_gather", "matmul")
-    return (Transfer.REGISTER, *(Transfer.COPY_ENGINE,) * gathers)
+    multiplies = "matmul" in kinds
+    return (Transfer.REGISTER, *(Transfer.TMA,) * multiplies, *(Transfer.COPY_ENGINE,) * gathers)

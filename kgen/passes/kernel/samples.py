@@ -31,7 +31,7 @@ def transfer_samples(plan: ProductPlan, shape: Shape) -> Iterator[tuple[Transfer
     Where that goes by size, calls of both sorts follow each other, on as few ranks as there can be: a push
     comes to a buffer that copies have used, and copies to one that pushes have used.
     """
-    push, copy = Transfer.REGISTER, Transfer.COPY_ENGINE
+    push, copy = plan.transfer, Transfer.COPY_ENGINE
     yield (plan.transfer,) * CALLS
     if plan.copies is not Copies.BY_SIZE or shape.world == 1:
         return

@@ -48,7 +48,7 @@ def choose(graph: KernelGraph) -> Choice:
 def _of_product(graph: KernelGraph) -> ProductChoice:
     asked, form, copies = graph.overlap, form_of(graph), copies_of(graph)
     schedule = None if copies is Copies.ALWAYS else Schedule.INTRA_SM
-    transfer = Transfer.COPY_ENGINE if copies is Copies.ALWAYS else Transfer.REGISTER
+    transfer = asked.transfer or Transfer.REGISTER
     reasons: list[tuple[str, str, str]] = []
 
     def add(what: str, value: str, asked_for: object, why: str) -> None:
@@ -62,7 +62,7 @@ def _of_product(graph: KernelGraph) -> ProductChoice:
             add("transfer", both, None, _BY_SIZE.format(rows=_rows_to_copy(graph)))
         else:
             add("transfer", transfer, asked.transfer, _TRANSFER)
-    if form.reduce is Reduce.ALL and _least_rows(graph) <= NARROW_MOST:
+    if form.reduce is not Reduce.NONE and _least_rows(graph) <= NARROW_MOST:
         add("few rows", f"M * (world - 1) up to {NARROW_MOST}: the weight is read once", None, _FEW_ROWS)
     stages = asked.stages or STAGES[-1]
     add("tile", " x ".join(map(str, TILE)), asked.tile, _TILE)
@@ -106,7 +106,8 @@ _SCHEDULE = {
 _RATES = {transfer: f"{rate.rate / 1e9:.0f}" for transfer, rate in H200.transfers.items()}
 _TRANSFER = (
     f"registers of all SMs reach {_RATES[Transfer.REGISTER]} GB/s, take no shared memory from the operands, "
-    f"and send units small enough to be signalled early; tma reaches {_RATES[Transfer.TMA]}, and copy_engine "
+    f"and send units small enough to be signalled early; tma reaches {_RATES[Transfer.TMA]}, but what it "
+    "sends leaves later, so that small products take up to a fifth longer, and copy_engine "
     f"{_RATES[Transfer.COPY_ENGINE]}, but only with tens of megabytes at a time"
 )
 _BY_SIZE = (
@@ -132,8 +133,8 @@ _SHOTS = (
 )
 _FEW_ROWS = (
     "they fill no tile, and a call takes as long as the weight takes to read: all SMs read equal parts "
-    "of it, once, and the sums are exchanged in one shot, in which every rank sends all of its own to each "
-    "peer and waits once"
+    "of it, once, and the sums are exchanged in one shot, in which every rank sends each peer all that it "
+    "needs and waits once"
 )
 _ADDITIONS = "a rank has all summands of an element in its registers, so an order costs nothing"
 _TILE = "two consumer warpgroups of 64 x 256 each: the most that the registers of an SM hold"

@@ -98,13 +98,14 @@ def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Ma
 
 
 def _narrow(plan: ProductPlan, sizes: Mapping[str, int], shape: Shape, machine: Machine) -> Prediction:
-    """A call of few rows: the weight is read once, and what was added up is sent to every peer."""
+    """A call of few rows: the weight is read once, and each peer gets what it needs of the sums."""
     m, n, k, world = shape.m, shape.n, shape.k, shape.world
     about, others = machine.narrow, world - 1
     product = _library(plan, m, n, k, machine)
     own = about.around + n * k * _ELEMENT / about.memory * (1 + m / about.rows)
     summand = _SUMMAND if plan.deterministic else _ELEMENT
-    sent = about.exchange.seconds(others * m * n * summand)
+    rows = m if plan.reduce is Reduce.ALL else divide_up(m, world)
+    sent = about.exchange.seconds(others * rows * n * summand)
     communication = _nccl(plan, others * divide_up(m, world) * n, machine)
     apart = machine.graph_launch + product + communication
     transfer = plan.transfer if others else None

@@ -127,7 +127,7 @@ class ProductPlan(KernelPlan):
 
     def narrow(self, m: int, world: int) -> bool:
         """Whether a call has so few rows that a GPU reads the weight once and exchanges sums in one shot."""
-        return self.reduce is Reduce.ALL and m * max(1, world - 1) <= NARROW_MOST
+        return self.reduce is not Reduce.NONE and m * max(1, world - 1) <= NARROW_MOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

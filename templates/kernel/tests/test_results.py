@@ -29,13 +29,20 @@ if KERNEL["collective"]:
 
 
 def check_run(
-    binding: ModuleType, library: Any, machine: Any, problem: Problem, *, gap: int = 0, runs: int = 1
+    binding: ModuleType,
+    library: Any,
+    machine: Any,
+    problem: Problem,
+    *,
+    gap: int = 0,
+    runs: int = 1,
+    sms: int = 0,
 ) -> None:
     expected, rendezvous = problem.expected(), new_rendezvous()
 
     def body(rank: int) -> None:
         memory = machine.memory(rank)
-        options = machine.options(rank)
+        options = machine.options(rank) | ({"sms": sms} if sms else {})
         with open_kernel(binding, library, rank, problem.world, rendezvous, **options) as kernel:
             mine = Rank(kernel, memory, problem, gap=gap)
             for turn in range(runs):
@@ -67,6 +74,12 @@ def test_whole_numbers_come_out_exactly(
 def test_rows_with_gaps(binding: ModuleType, library: Any, machine: Any, sizes_for: Any, world: int) -> None:
     """Strides that are longer than the rows; what lies between rows is not touched."""
     check_run(binding, library, machine, Problem(world, sizes_for(world), seed=2), gap=24)
+
+
+def test_few_sms(binding: ModuleType, library: Any, machine: Any, sizes_for: Any, world: int) -> None:
+    """Many tiles for each SM, which take less time than to send them: what is between must not run over."""
+    problem = Problem(world, sizes_for(world, 1100, 1032, 72), seed=3)
+    check_run(binding, library, machine, problem, runs=3, sms=2)
 
 
 def test_runs_of_other_data_and_sizes(

@@ -194,9 +194,8 @@ def test_collectives_are_not_copied() -> None:
 @pytest.mark.parametrize(
     ("text", "transfer", "there"),
     [
-        (AG, "tma", "register or copy_engine"),
-        (AG, "multimem", "register or copy_engine"),
-        (RS, "tma", "register"),
+        (AG, "multimem", "register or tma or copy_engine"),
+        (RS + "deterministic: false\n", "multimem", "register or tma"),
         (COLLECTIVES["gather"], "copy_engine", "register"),
     ],
 )
@@ -209,6 +208,14 @@ def test_a_copy_engine_needs_no_schedule() -> None:
     text = f"{AG}overlap: {{schedule: inter_sm, transfer: copy_engine}}\n"
     message = "overlap.schedule: inter_sm is not there yet, only none: the copy engine uses no SM"
     assert str(problem_of(text)) == message
+
+
+@pytest.mark.parametrize("text", [AG, RS, AR])
+def test_bulk_copies_where_a_spec_asks_for_them(text: str) -> None:
+    asked = asking(text, "tma")
+    assert reasons(asked)["transfer"] == ("tma", "the spec asks for it")
+    assert [make_kernel(plan_of(t))["by_tma"] for t in (text, asked)] == [False, True]
+    assert make_kernel(plan_of(asked))["copies"] == "never"
 
 
 def test_the_copy_engine_does_not_add() -> None:
@@ -234,7 +241,10 @@ def test_why_rows_are_copied() -> None:
 
 @pytest.mark.parametrize(
     ("text", "there"),
-    [(AR, True), (RS, False), (AR.replace("1..64", "129..200"), False), (AR.replace("1..64", "128"), True)],
+    [
+        *((AR, True), (RS, True), (AG, False)),
+        *((AR.replace("1..64", "129..200"), False), (AR.replace("1..64", "128"), True)),
+    ],
 )
 def test_few_rows(text: str, there: bool) -> None:
     assert ("few rows" in reasons(text)) == there
@@ -244,7 +254,8 @@ def test_how_many_rows_are_few() -> None:
     plan = plan_of(AR)
     rows = {world: max(m for m in range(1, 200) if plan.narrow(m, world)) for world in (1, 2, 3, 8)}
     assert rows == {1: 128, 2: 128, 3: 64, 8: 18}
-    assert not plan_of(RS).narrow(1, 2)
+    assert [plan_of(RS).narrow(m, 3) for m in (64, 65)] == [True, False]
+    assert not plan_of(AG).narrow(1, 2)
 
 
 SHOW = """

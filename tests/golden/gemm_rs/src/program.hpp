@@ -15,6 +15,7 @@ struct Program {
         static constexpr std::uint32_t stages = 4, group = 8, pace = 8000;
         static constexpr bool gather = false;
         static constexpr std::uint64_t copies_from = pk::lcsc::copies_never;
+        static constexpr bool by_tma = false;
         static constexpr auto reduce = pk::lcsc::Reduce::scatter;
         static constexpr bool bias = false, residual = false;
         static constexpr bool silu_mul = false;

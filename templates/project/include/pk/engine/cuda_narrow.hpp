@@ -1,4 +1,4 @@
-// An all-reduced product of few rows on a GPU: how its kernels are launched.
+// A reduced product of few rows on a GPU: how its kernels are launched.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -64,6 +64,7 @@ public:
         sum.m = a.m;
         sum.n = a.n;
         sum.k = a.k;
+        sum.shards = a.shards;
         sum.out = out;
         sum.out_stride = out_stride;
         sum.epochs = epochs;
@@ -82,15 +83,15 @@ private:
     static Kernel kernel(std::uint32_t padded) {
         switch (padded) {
             case 8:
-                return lcsc::narrow::narrow_all_reduce<C, 8>;
+                return lcsc::narrow::narrow_reduce<C, 8>;
             case 16:
-                return lcsc::narrow::narrow_all_reduce<C, 16>;
+                return lcsc::narrow::narrow_reduce<C, 16>;
             case 32:
-                return lcsc::narrow::narrow_all_reduce<C, 32>;
+                return lcsc::narrow::narrow_reduce<C, 32>;
             case 64:
-                return lcsc::narrow::narrow_all_reduce<C, 64>;
+                return lcsc::narrow::narrow_reduce<C, 64>;
             default:
-                return lcsc::narrow::narrow_all_reduce<C, 128>;
+                return lcsc::narrow::narrow_reduce<C, 128>;
         }
     }
 

@@ -48,7 +48,7 @@ public:
         const cuda::DeviceScope scope(number());
         const auto all = static_cast<std::uint32_t>(attribute(cudaDevAttrMultiProcessorCount));
         take_part(places, rank, resident_blocks(), lcsc::members);
-        if constexpr (reduces_all) narrow_ = CudaNarrow<C>::clusters(sms(), all);
+        if constexpr (reduces) narrow_ = CudaNarrow<C>::clusters(sms(), all);
         // Streams of ranks that share a device may wait for each other, and so for what cannot begin.
         if constexpr (lcsc::can_copy<C>) {
             if (!any_share(places)) copy_engine_.emplace(number());
@@ -77,7 +77,7 @@ public:
     void run(lcsc::Arguments a, const Weights& weights, const OwnOutput& own, const RowCopy& out,
              void* stream) {
         enqueue(stream, [&](cudaStream_t s) {
-            if constexpr (reduces_all) {
+            if constexpr (reduces) {
                 if (CudaNarrow<C>::takes(a, narrow_)) {
                     auto* epochs = reinterpret_cast<std::uint32_t*>(local() + words(blocks_) * 2);
                     return CudaNarrow<C>::launch(a, own.data, own.stride, weights, narrow_, epochs, *maps_,
@@ -97,7 +97,7 @@ public:
     }
 
 private:
-    static constexpr bool reduces_all = C::reduce == lcsc::Reduce::all;
+    static constexpr bool reduces = C::reduce != lcsc::Reduce::none;
 
     static bool any_share(const std::vector<Place>& places) {
         for (std::size_t r = 0; r < places.size(); ++r) {

@@ -47,6 +47,9 @@ inline std::string waited_for(const lcsc::Report& report) {
         case Wait::staged_free:
             say("a tile to be pushed (place ", report.index, ")");
             break;
+        case Wait::moved:
+            say("bytes to push (buffer ", report.index, ")");
+            break;
         default:
             say("wait ", report.wait, " (", report.index, ")");
     }

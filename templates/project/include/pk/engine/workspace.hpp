@@ -45,7 +45,7 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
         w.gathered[turn] = take(C::gather ? room_of({largest.m, largest.k, 2}) : 0);
         w.partials[turn] = take(room_of({slots, world - 1, slot_bytes}));
     }
-    if constexpr (PK_CUDA && C::reduce == lcsc::Reduce::all) {
+    if constexpr (PK_CUDA && C::reduce != lcsc::Reduce::none) {
         const std::uint32_t few =
             lcsc::narrow::most_m(world) < largest.m ? lcsc::narrow::most_m(world) : largest.m;
         w.narrow_slots = lcsc::narrow::most_slots(largest.n);

@@ -15,7 +15,7 @@ struct Block {
     std::uint32_t sm, sms;
     std::uint32_t epoch;  // of this call, from 1 on
     TileOrder order;
-    unsigned char* memory;  // the ring, then the barriers
+    unsigned char* memory;  // the ring, the movers' buffers, the barriers
     Patience patience;
 
     PK_DEVICE Block(const Arguments& arguments, unsigned char* shared, std::uint32_t number,
@@ -41,7 +41,7 @@ struct Block {
     PK_DEVICE bool is_own(const Tile& tile) const { return tile.owner == a.rank; }
 
     PK_DEVICE typename L::Barriers& barriers() const {
-        return *reinterpret_cast<typename L::Barriers*>(memory + L::ring_bytes);
+        return *reinterpret_cast<typename L::Barriers*>(memory + L::barriers_at);
     }
     PK_DEVICE std::uint32_t parity() const { return epoch & 1; }
     PK_DEVICE std::uint32_t* flags(std::uint32_t rank, std::uint64_t place) const {
@@ -72,6 +72,13 @@ struct Block {
     PK_DEVICE bool wait_all(std::uint64_t& barrier, std::uint32_t phase, Wait what, std::uint32_t index) {
         return patience.until_all([&](std::uint32_t& seen) { return complete(barrier, phase, seen); }, what,
                                   index, a.rank, phase);
+    }
+
+    // Who has given up leaves before what was asked for has come: shared memory must outlive it.
+    PK_DEVICE void outlive_copies() const {
+        constexpr std::uint64_t copies_take_ns = 100'000;
+        for (const std::uint64_t began = now_ns(); now_ns() - began < copies_take_ns;) {
+        }
     }
 
 private:

@@ -26,6 +26,7 @@ enum class Wait : std::uint32_t {
     page_empty,   // and that it has been read
     staged_full,  // a tile in the block's own buffer, to be pushed
     staged_free,  // and that it has been pushed
+    moved,        // shared memory: what a bulk copy brings to be pushed
     differs,      // no wait: a peer was called with something else
 };
 

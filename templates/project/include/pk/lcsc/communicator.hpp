@@ -2,8 +2,7 @@
 // block compute. Peers are only ever written to: a store needs no answer, a load waits for one.
 #pragma once
 
-#include "pk/lcsc/block.hpp"
-#include "pk/ptx/system_memory.hpp"
+#include "pk/lcsc/mover.hpp"
 
 namespace pk::lcsc {
 
@@ -13,7 +12,7 @@ class Pusher {
 
 public:
     PK_DEVICE Pusher(Block<C>& block, std::uint32_t number, std::uint32_t lane)
-        : block_(block), number_(number), lane_(lane) {}
+        : block_(block), number_(number), lane_(lane), mover_(block, number, lane) {}
 
     PK_DEVICE void run() {
         const bool first = block_.sm == 0 && number_ == 0;
@@ -75,19 +74,19 @@ private:
             const std::uint32_t of = u / units_of_block, at = of * L::tile_m;
             const std::uint32_t end = rows - at < L::tile_m ? rows : at + L::tile_m;
             const std::uint32_t begin = at + u % units_of_block * unit_rows;
-            for (std::uint32_t row = begin; row < end && row < begin + unit_rows; ++row) {
-                const auto* from =
-                    static_cast<const unsigned char*>(a.shard) + std::uint64_t{row} * a.shard_stride * 2;
-                const std::uint64_t to = a.workspace.gathered[block_.parity()] +
-                                         (std::uint64_t{a.shards.begin(a.rank)} + row) * a.k * 2;
-                copy(
-                    pieces, [&](std::uint32_t at) { return from + std::uint64_t{at} * 16; },
-                    [&](std::uint32_t at, uint4 v) {
-                        to_peers([&](std::uint32_t peer) {
-                            ptx::store_16(a.peers[peer] + to + std::uint64_t{at} * 16, v);
-                        });
+            const std::uint32_t count = end < begin + unit_rows ? end - begin : unit_rows;
+            const std::uint64_t to = a.workspace.gathered[block_.parity()] +
+                                     (std::uint64_t{a.shards.begin(a.rank)} + begin) * a.k * 2;
+            const auto* from = static_cast<const unsigned char*>(a.shard);
+            mover_.move(
+                begin < end ? count : 0, pieces,
+                [&](std::uint32_t run) { return from + (std::uint64_t{begin} + run) * a.shard_stride * 2; },
+                [&](std::uint32_t run, auto store) {
+                    to_peers([&](std::uint32_t peer) {
+                        store(reinterpret_cast<unsigned char*>(a.peers[peer]) + to +
+                              std::uint64_t{run} * a.k * 2);
                     });
-            }
+                });
             finish_unit(of, units_of_block);
         }
     }
@@ -95,6 +94,7 @@ private:
     // The last of a block's units signals the block. What the others wrote goes to the peers by the chain of
     // their additions.
     PK_DEVICE void finish_unit(std::uint32_t of, std::uint32_t units_of_block) {
+        mover_.settle();
         __syncwarp();
         if (lane_ != 0) return;
         const Arguments& a = block_.a;
@@ -122,6 +122,7 @@ private:
             } else {
                 push_summand(tile, slot.index);
             }
+            mover_.settle();
             __syncwarp();
             if (lane_ == 0) {
                 ptx::mbarrier_arrive(&barriers.staged_free[slot.index]);
@@ -137,9 +138,9 @@ private:
         unsigned char* to = block_.partial(tile, block_.a.rank);
         constexpr std::uint32_t all = L::staged_bytes / 16, part = (all / pushers + 255) / 256 * 256;
         const std::uint32_t begin = number_ * part, end = begin + part < all ? begin + part : all;
-        copy(
-            end - begin, [&](std::uint32_t at) { return from + (begin + at) * 16; },
-            [&](std::uint32_t at, uint4 v) { ptx::store_16(to + (begin + at) * 16, v); });
+        mover_.move(
+            1, end - begin, [&](std::uint32_t) { return from + begin * 16; },
+            [&](std::uint32_t, auto store) { store(to + begin * 16); });
     }
 
     // Every third row by each pusher. Peers have begun the call, as each has sent its summand of the tile,
@@ -148,17 +149,14 @@ private:
         const Arguments& a = block_.a;
         const std::uint32_t left = a.n - tile.column, columns = left < L::tile_n ? left : L::tile_n;
         const std::uint32_t of_row = columns / 8, rows = (tile.rows + pushers - 1 - number_) / pushers;
-        const auto place = [&](std::uint32_t at) {
-            const std::uint64_t row = tile.row + at / of_row * pushers + number_;
-            return (row * a.out_stride + tile.column + at % of_row * 8) * 2;
+        const auto place = [&](void* out, std::uint32_t run) {
+            const std::uint64_t row = std::uint64_t{tile.row} + run * pushers + number_;
+            return static_cast<unsigned char*>(out) + (row * a.out_stride + tile.column) * 2;
         };
-        copy(
-            rows * of_row,
-            [&](std::uint32_t at) { return static_cast<const unsigned char*>(a.outs[a.rank]) + place(at); },
-            [&](std::uint32_t at, uint4 v) {
-                to_peers([&](std::uint32_t peer) {
-                    ptx::store_16(static_cast<unsigned char*>(a.outs[peer]) + place(at), v);
-                });
+        mover_.move(
+            rows, of_row, [&](std::uint32_t run) { return place(a.outs[a.rank], run); },
+            [&](std::uint32_t run, auto store) {
+                to_peers([&](std::uint32_t peer) { store(place(a.outs[peer], run)); });
             });
     }
 
@@ -184,36 +182,11 @@ private:
             body(a.rank + n < a.world ? a.rank + n : a.rank + n - a.world);
     }
 
-    // Pieces of 16 bytes, from(n) of this device and then store(n, piece), by all lanes.
-    template <class From, class Store>
-    PK_DEVICE void copy(std::uint32_t pieces, From from, Store store) {
-        std::uint32_t at = lane_;
-        for (; at + (ahead - 1) * 32 < pieces; at += ahead * 32) {
-            uint4 v[ahead];
-            keep_pace();
-            PK_UNROLL
-            for (std::uint32_t n = 0; n < ahead; ++n) v[n] = ptx::load_past_l1(from(at + n * 32));
-            PK_UNROLL
-            for (std::uint32_t n = 0; n < ahead; ++n) store(at + n * 32, v[n]);
-        }
-        for (; at < pieces; at += 32) store(at, ptx::load_past_l1(from(at)));
-    }
-
-    // Before a batch: its time. Stores that find the link full stand in the way of the loads of their SM, so
-    // they are spread evenly.
-    PK_DEVICE void keep_pace() {
-        if (block_.a.pace == 0) return;
-        std::uint64_t now = ticks();
-        while (static_cast<std::int64_t>(now - next_) < 0) now = ticks();
-        next_ = (static_cast<std::int64_t>(now - next_) < block_.a.pace ? next_ : now) + block_.a.pace;
-    }
-
-    static constexpr std::uint32_t ahead = 8;           // loads under way of each lane
     static constexpr std::uint32_t unit_pieces = 1024;  // 16 KiB
 
     Block<C>& block_;
     std::uint32_t number_, lane_;
-    std::uint64_t next_ = 0;
+    Mover<C> mover_;
 };
 
 }  // namespace pk::lcsc

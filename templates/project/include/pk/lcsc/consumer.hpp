@@ -27,16 +27,25 @@ public:
                 add_partials<C>(block_, lane_.thread, tile, c);
             }
             store_tile<C>(block_.a, lane_, tile, c);
-            if constexpr (C::reduce == Reduce::all) hand_on();
+            if constexpr (C::reduce == Reduce::all) {
+                wait_place();
+                hand_on();
+            }
         });
     }
 
 private:
     PK_DEVICE void stage(const float (&c)[L::sums]) {
-        auto& barriers = block_.barriers();
-        block_.wait_all(barriers.staged_free[slot_.index], slot_.parity ^ 1, Wait::staged_free, slot_.index);
+        wait_place();
         stage_tile<C>(block_.staged(slot_.index), lane_.thread, c);
         hand_on();
+    }
+
+    // Until the place in the ring is free, also for a tile that lies elsewhere: pushers must not fall two
+    // laps behind, or they miss the phase that they wait for.
+    PK_DEVICE void wait_place() {
+        block_.wait_all(block_.barriers().staged_free[slot_.index], slot_.parity ^ 1, Wait::staged_free,
+                        slot_.index);
     }
 
     // What this thread wrote of a tile is released to the block's pushers.

@@ -29,6 +29,8 @@ PK_DEVICE void init_barriers(Block<C>& block) {
         ptx::mbarrier_init(&barriers.staged_full[s], consumer_threads);
         ptx::mbarrier_init(&barriers.staged_free[s], pushers);
     }
+    for (std::uint32_t b = 0; b < pushers * Layout<C>::mover_buffers; ++b)
+        ptx::mbarrier_init(&barriers.moved[b], 1);
     ptx::mbarrier_init_fence();
 }
 

@@ -38,12 +38,8 @@ public:
         place_.advance();
     }
 
-    // Who has given up leaves before what was asked for has come: shared memory must outlive it.
     PK_DEVICE void settle() const {
-        constexpr std::uint64_t copies_take_ns = 100'000;
-        if (!block_.patience.gone()) return;
-        for (const std::uint64_t began = now_ns(); now_ns() - began < copies_take_ns;) {
-        }
+        if (block_.patience.gone()) block_.outlive_copies();
     }
 
 private:

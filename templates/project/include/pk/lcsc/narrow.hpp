@@ -1,5 +1,5 @@
-// Products of few rows whose sums all ranks get: out = sum over ranks of a b'. Time is that of reading the
-// weight b once, so everything else is kept out of its way.
+// Products of few rows whose sums all ranks get, or each its rows of them: out = sum over ranks of a b'. Time
+// is that of reading the weight b once, so everything else is kept out of its way.
 //
 // The rows of the weight are the rows of the tensor cores' product, so that few columns cost little. A
 // cluster has a block of rows, and each of its blocks a part of the sum over k, which goes through a ring in
@@ -18,7 +18,7 @@
 
 namespace pk::lcsc::narrow {
 
-// C: Type and Partial as in layout.hpp. M: padded(m).
+// C: Type, Partial and reduce as in layout.hpp. M: padded(m).
 template <class C, std::uint32_t M>
 class Run {
     static constexpr std::uint32_t groups = tile_groups(M), parts = step_parts(M), tiles = group_tiles(M);
@@ -246,7 +246,7 @@ private:
 // Clusters of plan.splits blocks, block_size threads, shared_bytes(M) of shared memory.
 template <class C, std::uint32_t M>
 __global__ void __launch_bounds__(block_size, blocks_of_sm(M))
-    narrow_all_reduce(const __grid_constant__ Sum sum) {
+    narrow_reduce(const __grid_constant__ Sum sum) {
 #if PK_SM90
     extern __shared__ unsigned char narrow_shared[];
     __shared__ typename Run<C, M>::Barriers barriers;

@@ -1,8 +1,10 @@
-// From the sums in the shared memory of a cluster to the output of every rank (narrow.hpp).
+// From the sums in the shared memory of a cluster to the outputs of the ranks (narrow.hpp).
 #pragma once
 
+#include "pk/lcsc/layout.hpp"
 #include "pk/lcsc/narrow_plan.hpp"
 #include "pk/lcsc/patience.hpp"
+#include "pk/lcsc/tiles.hpp"
 #include "pk/ptx/cluster.hpp"
 #include "pk/ptx/system_memory.hpp"
 #include "pk/ptx/tensor_copy.hpp"
@@ -14,6 +16,7 @@ struct Sum : Call {
     ptx::TensorMap a, b;  // boxes of padded(m) and of plan.rows rows by 128 bytes, 128-byte swizzle
     Plan plan;
     std::uint32_t m, n, k, out_stride;  // elements
+    Shards shards;                      // of the rows of the output, where each rank gets its own
     void* out;
     std::uint32_t* epochs;  // of this rank: u32 [slot], calls completed; zero at first
     std::uint32_t card;
@@ -59,6 +62,7 @@ template <class C>
 class Exchange {
     using Piece = narrow::Piece<typename C::Type>;
     static constexpr bool whole = sizeof(typename C::Partial) == 4;  // fp32 summands
+    static constexpr bool scatters = C::reduce == Reduce::scatter;
 
 public:
     // `sums`: where every block of the cluster has its own.
@@ -75,13 +79,14 @@ public:
             if (alone) {
                 store(m, eight, sum);
             } else if (!patience_.gone()) {
-                push(slot, epoch, p, sum);
+                push(slot, epoch, p, m, sum);
             }
         });
         ptx::cluster_arrive();
         if (!alone) {
             if (!all_have_pushed(slot, epoch)) return;
             each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
+                if (!gets(a_.rank, m)) return;
                 Piece sum{};
                 for (std::uint32_t r = 0; r < a_.world; ++r) sum.add(pushed(slot, epoch, r, p));
                 store(m, eight, sum);
@@ -117,7 +122,8 @@ private:
     }
 
     PK_DEVICE void store(std::uint32_t m, std::uint32_t eight, const Piece& sum) const {
-        const std::uint64_t at = std::uint64_t{m} * a_.out_stride + row_ + eight * 8;
+        const std::uint32_t row = m - (scatters ? a_.shards.begin(a_.rank) : 0);
+        const std::uint64_t at = std::uint64_t{row} * a_.out_stride + row_ + eight * 8;
         ptx::store_16(static_cast<std::uint16_t*>(a_.out) + at, sum.elements());
     }
 
@@ -132,10 +138,17 @@ private:
         return reinterpret_cast<unsigned char*>(a_.peers[rank]) + a_.places + at * a_.slot_bytes + p * 16;
     }
 
-    // To everybody, this rank too.
-    PK_DEVICE void push(std::uint32_t slot, std::uint32_t epoch, std::uint32_t p, const Piece& sum) const {
+    // Whether a rank gets a row of the output.
+    PK_DEVICE bool gets(std::uint32_t rank, std::uint32_t m) const {
+        return !scatters || m - a_.shards.begin(rank) < a_.shards.count(rank);
+    }
+
+    // To everybody who gets the row, this rank too.
+    PK_DEVICE void push(std::uint32_t slot, std::uint32_t epoch, std::uint32_t p, std::uint32_t m,
+                        const Piece& sum) const {
         for (std::uint32_t n = 1, r = a_.rank; n <= a_.world; ++n) {
             r = r + 1 == a_.world ? 0 : r + 1;
+            if (!gets(r, m)) continue;
             unsigned char* to = place(r, slot, epoch, a_.rank, p);
             if constexpr (whole) {
                 ptx::store_16(to, sum.bits(0));
