@@ -35,7 +35,14 @@ RS = RS.replace("  c: {shape: [M, N], dtype: bf16}", "  d: {shape: [M, N], dtype
 RS = RS.replace("[c]", "[d]").replace("outputs", "  - {op: reduce_scatter, in: c, out: d, axis: 0}\noutputs")
 AR = RS.replace("reduce_scatter, in: c, out: d, axis: 0", "all_reduce, in: c, out: d")
 AR = AR.replace("  d: {shape: [M, N], dtype: bf16, shard: {axis: 0}}", "  d: {shape: [M, N], dtype: bf16}")
+# With a bias and a residual, which are added to the sum.
+_BIAS = "  s: {shape: [N], dtype: bf16}\n"
+AR_ALL = AR.replace("true], out", "true], bias: s, residual: r, out")
+AR_ALL = AR_ALL.replace("  d: {", f"{_BIAS}  r: {{shape: [M, N], dtype: bf16}}\n  d: {{")
+RS_ALL = RS.replace("true], out", "true], bias: s, residual: r, out")
+RS_ALL = RS_ALL.replace("  d: {", f"{_BIAS}  r: {{shape: [M, N], dtype: bf16, shard: {{axis: 0}}}}\n  d: {{")
 SMALL = {"gemm": GEMM, "ag": AG, "ag_silu": AG_SILU, "ag_all": AG_ALL, "rs": RS, "ar": AR}
+ADDED = {"rs_all": RS_ALL, "ar_all": AR_ALL}
 
 COLLECTIVE = """\
 kgen: 1

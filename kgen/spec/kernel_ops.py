@@ -55,7 +55,8 @@ class MatmulOp(Node):
 
     `transpose` says which of the first operand and of the weights are stored as the transpose. When both
     operands are sharded on the axis that is summed over, or `out` is declared with `partial: true`, `out` is
-    partial.
+    partial: then bias and residual are added once, to the sum over the ranks. The residual lies like that sum
+    (before a reduce_scatter sharded, before an all_reduce whole); what ranks have whole is the same on all.
     """
 
     op: Literal["matmul"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.frontend.test_kernel_errors import MATRIX, PARTIAL, REDUCE, SHAPES, errors_of
+from tests.kernels import AR_ALL
 from tests.spec.edited import KERNEL
 
 Found = list[tuple[int, int, str, str]]
@@ -125,16 +126,41 @@ MANY: dict[str, tuple[str, list[tuple[str, str]], Found]] = {
         ],
         [(13, 10, "a second matmul does not fit: a kernel has one", SHAPES)],
     ),
-    "a residual that is not partial": (
-        REDUCE,
-        [("r: {shape: [M, N], dtype: bf16, partial: true}", "r: {shape: [M, N], dtype: bf16}")],
+    "a residual that is sharded before an all_reduce": (
+        AR_ALL,
+        [("r: {shape: [M, N], dtype: bf16}", "r: {shape: [M, N], dtype: bf16, shard: {axis: 0}}")],
         [
             (
-                12,
-                66,
-                "matmul: 'r' is bf16 [M, N]",
-                "bf16 [M, N] partial, since every rank adds its own",
+                13,
+                75,
+                "matmul: 'r' is bf16 [M, N] sharded on axis 0",
+                "bf16 [M, N], as 'd', the sum to which it is added once",
             )
+        ],
+    ),
+    "a bias and a residual that are partial": (
+        REDUCE,
+        [
+            (
+                "r: {shape: [M, N], dtype: bf16, shard: {axis: 0}}",
+                "r: {shape: [M, N], dtype: bf16, partial: true}",
+            ),
+            ("  d: {", "  s: {shape: [N], dtype: bf16, partial: true}\n  d: {"),
+            ("residual: r", "bias: s, residual: r"),
+        ],
+        [
+            (
+                13,
+                62,
+                "matmul: 's' is bf16 [N] partial",
+                "bf16 [N], to be added once, to the sum over the ranks",
+            ),
+            (
+                13,
+                75,
+                "matmul: 'r' is bf16 [M, N] partial",
+                "bf16 [M, N] sharded on axis 0, as 'd', the sum to which it is added once",
+            ),
         ],
     ),
     "a sum over ranks that is declared whole": (
@@ -152,7 +178,14 @@ MANY: dict[str, tuple[str, list[tuple[str, str]], Found]] = {
     ),
     "silu_mul of a sum over ranks": (
         REDUCE,
-        [("[a, b]", "[a, b, b]"), ("residual: r", "activation: silu_mul"), ("  r: {", "  c: {")],
+        [
+            ("[a, b]", "[a, b, b]"),
+            ("residual: r", "activation: silu_mul"),
+            (
+                "r: {shape: [M, N], dtype: bf16, shard: {axis: 0}}",
+                "c: {shape: [M, N], dtype: bf16, partial: true}",
+            ),
+        ],
         [
             (
                 12,

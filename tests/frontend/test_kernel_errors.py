@@ -26,7 +26,7 @@ dims: {M: 1..64, N: 32, K: 64}
 tensors:
   a: {shape: [M, K], dtype: bf16, shard: {axis: 1}}
   b: {shape: [N, K], dtype: bf16, shard: {axis: 1}}
-  r: {shape: [M, N], dtype: bf16, partial: true}
+  r: {shape: [M, N], dtype: bf16, shard: {axis: 0}}
   d: {shape: [M, N], dtype: bf16, shard: {axis: 0}}
 graph:
   - {op: matmul, in: [a, b], transpose: [false, true], residual: r, out: c}
@@ -205,6 +205,14 @@ REDUCE_CASES = {
         "out: d, axis: 0",
         "out: d, axis: «1»",
         "reduce_scatter on axis 1 is not there yet | axis: 0",
+    ),
+    "a residual that is whole before a reduce_scatter": (
+        "r: {shape: [M, N], dtype: bf16, shard: {axis: 0}}\n  d: {shape: [M, N], dtype: bf16, "
+        "shard: {axis: 0}}\ngraph:\n  - {op: matmul, in: [a, b], transpose: [false, true], residual: r",
+        "r: {shape: [M, N], dtype: bf16}\n  d: {shape: [M, N], dtype: bf16, "
+        "shard: {axis: 0}}\ngraph:\n  - {op: matmul, in: [a, b], transpose: [false, true], residual: «r»",
+        "matmul: 'r' is bf16 [M, N] "
+        "| bf16 [M, N] sharded on axis 0, as 'd', the sum to which it is added once",
     ),
     "copy engine for a sum": (
         "comm_sms: 8",

@@ -63,7 +63,7 @@ dims:
 tensors:
   a: {shape: [M, K], dtype: bf16, shard: {axis: 1}}
   b: {shape: [N, K], dtype: bf16, shard: {axis: 1}}
-  r: {shape: [M, N], dtype: bf16, partial: true}
+  r: {shape: [M, N], dtype: bf16, shard: {axis: 0}}
   d: {shape: [M, N], dtype: bf16, shard: {axis: 0}}
   c: {shape: [M, N], dtype: bf16, partial: true}
 

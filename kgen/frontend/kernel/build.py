@@ -10,6 +10,7 @@ from kgen.frontend.kernel.rules import RULES, key_of
 from kgen.frontend.kernel.sizes import check_sizes
 from kgen.frontend.kernel.structure import check_structure, unsupported
 from kgen.frontend.kernel.tensors import Tensors, extent_of
+from kgen.ir.kernel.added_once import misplaced_residuals
 from kgen.ir.kernel.dims import Range
 from kgen.ir.kernel.graph import KernelGraph
 from kgen.ir.kernel.operator import KernelOperator
@@ -41,12 +42,17 @@ class _Builder:
         world = extent_of(spec.world)
         self.world = Range(world, world) if isinstance(world, int) else world
         self.ops: list[KernelOperator] = []
+        self.places: dict[str, At] = {}  # of operators, by name
         self.names: set[str] = set()
 
     def check(self) -> list[Diagnostic]:
         """Make the operators; what is wrong with the spec."""
         for i, op in enumerate(self.spec.graph):
             self._add(("graph", i), op)
+        for product, (slot, message, expected) in misplaced_residuals(
+            self.ops, self.flow.types, self.tensors.dims
+        ):
+            self.tensors.error((*self.places[product.name], *key_of(product, slot)), message, expected)
         self.flow.check_outputs()
         return [
             *check_structure(self.spec),
@@ -95,6 +101,7 @@ class _Builder:
         if operator and not missing and types.keys() >= set(reads.values()):
             self._infer(path, op, operator, types)
             self.ops.append(operator)
+            self.places[operator.name] = path
 
     def _infer(
         self, path: At, op: ops.KernelOpSpec, operator: KernelOperator, types: dict[str, TensorType]

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kgen.ir.kernel.added_once import misplaced_residuals
 from kgen.ir.kernel.arithmetic import Arithmetic, Ranks
 from kgen.ir.kernel.constraint import Constraint, constraints
 from kgen.ir.kernel.dims import Extent, Range, extent, size
@@ -121,4 +122,5 @@ class KernelGraph:
             given = self.types[op.out]
             if type_ is not None and not type_.agrees(given, self.dims):
                 problems.append(f"{op.name}: `{op.out}` is {given}, but it writes {type_}")
-        return problems
+        misplaced = misplaced_residuals(self.ops, self.types, self.dims)
+        return problems + [f"{op.name}: {wrong.message}" for op, wrong in misplaced]

@@ -26,7 +26,9 @@ class Matmul(KernelOperator):
 
     x [M, K], weight and up [K, N], bias [N], residual and out [M, N]; `transpose` says which of x and of the
     weights are stored the other way round. When the ranks split K, or out is declared to be partial and each
-    rank has its own K, out is the rank's summand of the product.
+    rank has its own K, out is the rank's summand of the product. Bias and residual are no summands: they are
+    added once, to the sum (`added_once.py` says how the residual lies then), and the same on all ranks that
+    have them whole.
     """
 
     x: str
@@ -69,8 +71,14 @@ class Matmul(KernelOperator):
         return out, list(self._wrong_summands(types, dims, out))
 
     def evaluate(self, operands: Sequence[Ranks], types: Types, arithmetic: Arithmetic) -> Ranks:
-        """Accumulated without rounding, rounded once."""
+        """Accumulated without rounding, rounded once.
+
+        Of what is added to summands each rank adds a share, so that their sum has it once.
+        """
         by_slot = dict(zip(self.reads, operands, strict=True))
+        if types[self.out].partial:
+            added = [slot for slot in ("bias", "residual") if slot in by_slot]
+            by_slot |= {slot: _shares(by_slot[slot], types[self.reads[slot]].shard) for slot in added}
         return [
             self._of_rank({slot: ranks[rank] for slot, ranks in by_slot.items()}, types, arithmetic)
             for rank in range(len(operands[0]))
@@ -125,11 +133,21 @@ class Matmul(KernelOperator):
                 yield Mismatch("activation", message, "no activation, or a contraction that is not split")
         if self.bias is not None and self.up is not None:
             yield Mismatch("bias", "silu_mul takes no bias", "no bias, or no activation")
-        row = TensorType(out.shape[1:], out.dtype, 0 if out.shard == 1 else None, out.partial)
-        for slot, wanted in (("bias", row), ("residual", out)):
-            if slot in self.reads and not types[self.reads[slot]].agrees(wanted, dims):
-                why = ", since every rank adds its own" if out.partial else ""
-                yield self._cannot_take(slot, types, f"{wanted}{why}")
+        row = TensorType(out.shape[1:], out.dtype, 0 if out.shard == 1 else None)
+        if self.bias is not None and not types[self.bias].agrees(row, dims):
+            why = ", to be added once, to the sum over the ranks" if out.partial else ""
+            yield self._cannot_take("bias", types, f"{row}{why}")
+        if self.residual is not None and not out.partial and not types[self.residual].agrees(out, dims):
+            yield self._cannot_take("residual", types, str(out))
+
+
+def _shares(parts: Ranks, shard: int | None) -> Ranks:
+    """What each rank adds of a tensor that all together add once: the first all of it, or each its block."""
+    ranks = range(len(parts))
+    if shard is None:
+        return [parts[rank] if rank == 0 else np.zeros_like(parts[rank]) for rank in ranks]
+    blocks = [[parts[r] if r == rank else np.zeros_like(parts[r]) for r in ranks] for rank in ranks]
+    return [np.concatenate(of_rank, axis=shard) for of_rank in blocks]
 
 
 def _axes(type_: TensorType, *, transposed: bool) -> list[tuple[Axis, bool]]:

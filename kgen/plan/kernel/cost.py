@@ -82,8 +82,9 @@ def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Ma
     sent = machine.transfers[transfer].seconds(count * (summand + of_sums))
     # A tile is sent after it is computed, or multiplied after its rows have come: one cannot be hidden.
     fused = max(own, sent + tile)
-    if not plan.gather:
-        fused += count * summand / machine.memory / _rounds(plan, m, n, machine)  # the last round adds up
+    if not plan.gather:  # the last round adds up, and a residual of as many rows as a rank has sums of
+        residual = divide_up(m, world) * n * _ELEMENT if plan.residual else 0
+        fused += (count * summand + residual) / machine.memory / _rounds(plan, m, n, machine)
     return Prediction(
         sizes=sizes,
         world=world,
@@ -136,6 +137,8 @@ def _least(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> float
     """What power and memory allow."""
     weights = 2 if plan.silu_mul else 1
     read_and_written = m * k + n * k * weights + m * n
+    if plan.residual and plan.reduce is Reduce.NONE:
+        read_and_written += m * n
     return max(2 * m * n * k * weights / machine.flops, _ELEMENT * read_and_written / machine.memory)
 
 

@@ -92,9 +92,11 @@ class _Machine:
         elif task.kind is Kind.PUSH_TILE:
             self.partials[turn][task.owner, task.slot, task.rank] = sums[rows, columns].copy()
         elif task.kind is Kind.REDUCE and self.instance.reduce is Reduce.SCATTER:
-            self.outputs[task.call][task.rank][own, columns] = self._total(task, sums[rows, columns])
+            total = self._total(task, sums[rows, columns])
+            self.outputs[task.call][task.rank][own, columns] = self._added(task, total, own, columns)
         elif task.kind is Kind.REDUCE:
-            self.shared[task.rank][rows, columns] = self._total(task, sums[rows, columns])
+            total = self._total(task, sums[rows, columns])
+            self.shared[task.rank][rows, columns] = self._added(task, total, rows, columns)
         elif task.kind is Kind.PUSH_SUM:
             self.shared[task.peer][rows, columns] = self.shared[task.rank][rows, columns]
         else:
@@ -118,10 +120,17 @@ class _Machine:
         else:
             x = self.gathered[self.instance.gathered(task.call)][rank][rows]
         result: Array = x @ inputs[product.weight][rank][columns].T
-        if product.bias is not None:
-            result = result + inputs[product.bias][rank][columns]
         if product.up is not None:
             result = silu(result) * (x @ inputs[product.up][rank][columns].T)
+        # To summands nothing is added: who adds them up adds the rest.
+        alone = self.instance.reduce is Reduce.NONE
+        return self._added(task, result, rows, columns) if alone else result
+
+    def _added(self, task: Task, result: Array, rows: slice, columns: slice) -> Array:
+        """The result with bias and residual, of which `rows` are the task's."""
+        inputs, rank, product = self.calls[task.call - 1], task.rank, self.product
+        if product.bias is not None:
+            result = result + inputs[product.bias][rank][columns]
         if product.residual is not None:
             result = result + inputs[product.residual][rank][rows, columns]
         return result

@@ -131,8 +131,11 @@ def _product(graph: KernelGraph) -> Iterator[Problem]:
         return
     out = graph.types[op.out]
     for name in (op.bias, op.residual):
-        if name is not None and out.partial:
-            text = f"{op.name}: `{name}` on a product that is partial is not there yet"
+        if name is not None and out.partial and len(graph.ops) == 1:
+            text = (
+                f"{op.name}: `{name}` is added once, to the sum over the ranks, but `{op.out}` is partial, "
+                "and nothing here adds it up"
+            )
             yield Problem(text, operator=op.name)
     if out.shard == 0:
         text = f"{op.name}: a product of rows that are sharded (`{op.x}`) is not there yet without all_gather"

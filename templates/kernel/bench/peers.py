@@ -13,17 +13,18 @@ Product = Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
 
 
 def silu_product(rows: torch.Tensor, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
-    """The product with all that is done to it, in the dtype of `rows`."""
-    given = {
-        role: tensor.to(rows.dtype) for role, tensor in tensors.items() if role in ("weight", "up", "bias")
-    }
-    result = rows @ given["weight"].t()
-    if "up" in given:
-        result = torch.nn.functional.silu(result) * (rows @ given["up"].t())
-    if "bias" in given:
-        result = result + given["bias"]
-    if "residual" in tensors:
-        result = result + tensors["residual"].to(rows.dtype)
+    """The product, gated where there are two, in the dtype of `rows`."""
+    result = rows @ tensors["weight"].to(rows.dtype).t()
+    if "up" in tensors:
+        result = torch.nn.functional.silu(result) * (rows @ tensors["up"].to(rows.dtype).t())
+    return result
+
+
+def add(result: torch.Tensor, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The result with bias and residual, where there are such: of a sum over ranks, once."""
+    for role in ("bias", "residual"):
+        if role in tensors:
+            result = result + tensors[role].to(result.dtype)
     return result
 
 
@@ -61,8 +62,9 @@ class Work:
             self.padded = torch.zeros(self.each * self.world, columns, device="cuda", dtype=rows.dtype)
 
     def product(self) -> torch.Tensor:
-        """The product alone, rows gathered before."""
-        return self.multiply(self.full[: self.m], self.tensors)
+        """The product alone, rows gathered before; with what is added, if that is not to a sum over ranks."""
+        result = self.multiply(self.full[: self.m], self.tensors)
+        return add(result, self.tensors) if self.kernel["reduce"] == "none" else result
 
     def together(self) -> torch.Tensor:
         """Product and collective, one after the other: this rank's output."""
@@ -74,9 +76,11 @@ class Work:
                 self.padded[: self.m] = result
                 result = self.padded
             dist.reduce_scatter_tensor(self.part, result)
-            return self.part[: max(0, min(self.each, self.m - self.rank * self.each))]
+            own = self.part[: max(0, min(self.each, self.m - self.rank * self.each))]
+            return add(own, self.tensors)
         if self.kernel["reduce"] == "all":
             dist.all_reduce(result)
+            return add(result, self.tensors)
         return result
 
     def async_tp(self) -> Callable[[], object]:
@@ -98,13 +102,12 @@ class Work:
     def expected(self, rows: torch.Tensor) -> torch.Tensor:
         """Rows of this rank's output in double; all ranks ask for as many."""
         if self.kernel["reduce"] == "none":
-            chosen = {role: t[rows] if role == "residual" else t for role, t in self.tensors.items()}
-            return self.multiply(self.full[rows].double(), chosen)
+            return self._with_rows(self.multiply(self.full[rows].double(), self.tensors), rows)
         if self.kernel["reduce"] == "all":
             dist.broadcast(rows, 0)  # the same rows everywhere
             result = self.multiply(self.full[rows].double(), self.tensors)
             dist.all_reduce(result)
-            return result
+            return self._with_rows(result, rows)
         # Rank by rank: everybody's summands of that rank's rows.
         own = torch.empty(0)
         for owner in range(self.world):
@@ -114,4 +117,9 @@ class Work:
             dist.all_reduce(result)
             if owner == self.rank:
                 own = result
-        return own
+        return self._with_rows(own, rows) if len(self.tensors["output"]) else own
+
+    def _with_rows(self, result: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """These rows of the output, with bias and residual."""
+        chosen = {role: t[rows] if role == "residual" else t for role, t in self.tensors.items()}
+        return add(result, chosen)

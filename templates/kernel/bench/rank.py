@@ -92,8 +92,10 @@ def case_row(
     kernel: Any, peers: Peers, sizes: dict[str, int], replays: int, missing: dict[str, str]
 ) -> dict[str, Any]:
     tensors = make_tensors(kernel, sizes)
-    for tensor in tensors.values():
-        tensor.normal_()
+    for about in KERNEL["tensors"]:
+        tensor = tensors[about["name"]].normal_()
+        if KERNEL["reduce"] != "none" and about["role"] in ("bias", "residual") and about["shard"] is None:
+            dist.broadcast(tensor, 0)  # added once, to a sum over ranks: the same everywhere
     named = {tensor["role"]: tensor["name"] for tensor in KERNEL["tensors"]}
     output = named["output"]
     tensors[output].fill_(float("nan"))

@@ -83,10 +83,15 @@ class Problem:
             for rank in range(world):
                 if tensor["shard"] is not None:
                     self.inputs[rank][name] = whole[self._part(tensor, rank)].copy()
-                elif rank == 0:
+                elif rank == 0 or self._added_once(tensor):
                     self.inputs[rank][name] = whole
                 else:  # each rank has its own
                     self.inputs[rank][name] = to_bits(self._values(tensor["role"], whole.shape))
+
+    @staticmethod
+    def _added_once(tensor: dict[str, Any]) -> bool:
+        """Whether it is added to a sum over the ranks: the same everywhere."""
+        return tensor["role"] in ("bias", "residual") and KERNEL["reduce"] != "none"
 
     def output_shape(self, rank: int) -> tuple[int, ...]:
         """The shape of a rank's part of the output."""

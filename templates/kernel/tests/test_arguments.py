@@ -118,15 +118,15 @@ def test_bad_sizes(with_raw: Callable[..., None], some_world: int) -> None:
     with_raw(body)
 
 
-def test_residual_and_output_have_one_stride(with_raw: Callable[..., None]) -> None:
+def test_a_residual_in_place_has_the_output_s_stride(with_raw: Callable[..., None]) -> None:
     if not KERNEL["residual"]:
         pytest.skip("this kernel has no residual")
 
     def body(raw: Raw) -> None:
         residual = BY_ROLE["residual"]
         wide = raw.mine.arrays[residual].shape[1] + 8
-        status = raw.run(**{f"{residual}_stride": wide})
-        raw.refused(status, f"arguments.{residual}", str(wide), f"arguments.{OUTPUT}")
+        status = raw.run(**{residual: raw.good[OUTPUT], f"{residual}_stride": wide})
+        raw.refused(status, f"arguments.{OUTPUT} and arguments.{residual} have memory in common")
 
     with_raw(body)
 

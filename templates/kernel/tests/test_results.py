@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from problem import Problem
-from project import KERNEL
+from project import BY_ROLE, KERNEL
 from ranks import Rank, as_threads, new_rendezvous, open_kernel
 
 # Sizes of the whole problem; a dim that is fixed in the spec stays as it is. One row; fewer rows than ranks;
@@ -80,6 +80,36 @@ def test_few_sms(binding: ModuleType, library: Any, machine: Any, sizes_for: Any
     """Many tiles for each SM, which take less time than to send them: what is between must not run over."""
     problem = Problem(world, sizes_for(world, 1100, 1032, 72), seed=3)
     check_run(binding, library, machine, problem, runs=3, sms=2)
+
+
+@pytest.mark.skipif(not KERNEL["residual"], reason="this kernel has no residual")
+@pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[4]], ids=lambda shape: "x".join(map(str, shape)))
+def test_a_residual_elsewhere_and_in_place(
+    binding: ModuleType, library: Any, machine: Any, sizes_for: Any, world: int, shape: tuple[int, ...]
+) -> None:
+    """With a stride of its own, and where the output is: x += a product."""
+    problem, rendezvous = Problem(world, sizes_for(world, *shape), seed=3), new_rendezvous()
+    expected, residual = problem.expected(), BY_ROLE["residual"]
+
+    def body(rank: int) -> None:
+        memory = machine.memory(rank)
+        options, values = machine.options(rank), problem.inputs[rank][residual]
+        with open_kernel(binding, library, rank, world, rendezvous, **options) as kernel:
+            apart = memory.array(values.shape, 40)
+            apart.set(values)
+            mine = Rank(kernel, memory, problem, gap=24)
+            for turn in range(3):
+                mine.output.poison()
+                mine.run(**{residual: apart.argument()})
+                kernel.wait()
+                expected[rank].check(mine.output.get(), f"rank {rank}, run {turn}, elsewhere")
+                mine.output.set(values)
+                mine.run(**{residual: mine.output.argument()})
+                kernel.wait()
+                expected[rank].check(mine.output.get(), f"rank {rank}, run {turn}, in place")
+        memory.free()
+
+    as_threads(world, body)
 
 
 def test_runs_of_other_data_and_sizes(

@@ -135,8 +135,8 @@ dims: {M: 1..64, N: 8, K: 24}
 tensors:
   a: {shape: [M, K], dtype: f16}
   b: {shape: [N, K], dtype: f16}
-  bias: {shape: [N], dtype: f16, partial: true}
-  r: {shape: [M, N], dtype: f16, partial: true}
+  bias: {shape: [N], dtype: f16}
+  r: {shape: [M, N], dtype: f16}
   c: {shape: [M, N], dtype: f16, partial: true}
 graph:
   - {op: matmul, in: [a, b], transpose: [false, true], bias: bias, residual: r, out: c}
@@ -146,19 +146,29 @@ outputs: [d]
 
 
 @pytest.mark.parametrize("world", [1, 3, 8])
-def test_every_rank_has_its_own_contraction_and_summands(world: int) -> None:
-    inputs: dict[str, Ranks] = {
-        name: each(world, *shape, seed=10 * i)
-        for i, (name, shape) in enumerate(
-            {"a": (5, 24), "b": (8, 24), "bias": (8,), "r": (5, 8)}.items(), start=1
-        )
-    }
-    graph = build_kernel(parse_kernel_spec(OWN_K))
-    wanted: Any = 0
-    for rank in range(world):
-        a, b, bias, r = (inputs[name][rank] for name in ("a", "b", "bias", "r"))
-        wanted = wanted + a @ b.T + bias + r
-    assert_ranks(graph.evaluate(inputs)["d"], [wanted] * world)
+def test_every_rank_has_its_own_contraction_and_the_rest_is_added_once(world: int) -> None:
+    a, b, bias, r = each(world, 5, 24), each(world, 8, 24, seed=20), normal(8, seed=30), normal(5, 8, seed=40)
+    inputs = {"a": a, "b": b, "bias": [bias] * world, "r": [r] * world}
+    wanted: Any = bias + r
+    for mine, weight in zip(a, b, strict=True):
+        wanted = wanted + mine @ weight.T
+    found = build_kernel(parse_kernel_spec(OWN_K)).evaluate(inputs, every=True)
+    assert_ranks(found["d"], [wanted] * world)
+    np.testing.assert_allclose(sum(found["c"]), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("world", [1, 3, 8])
+def test_a_residual_of_the_rows_that_a_rank_gets(world: int) -> None:
+    text = OWN_K.replace("{op: all_reduce, in: c, out: d}", "{op: reduce_scatter, in: c, out: d}")
+    text = text.replace("r: {shape: [M, N], dtype: f16}", "r: {shape: [M, N], dtype: f16, shard: {axis: 0}}")
+    a, b, bias, r = each(world, 5, 24), each(world, 8, 24, seed=20), normal(8, seed=30), normal(5, 8, seed=40)
+    inputs = {"a": a, "b": b, "bias": [bias] * world, "r": rows(r, world)}
+    wanted: Any = bias + r
+    for mine, weight in zip(a, b, strict=True):
+        wanted = wanted + mine @ weight.T
+    found = build_kernel(parse_kernel_spec(text)).evaluate(inputs, every=True)
+    assert_ranks(found["d"], rows(wanted, world))
+    np.testing.assert_allclose(sum(found["c"]), wanted, rtol=1e-12)
 
 
 def test_columns_of_each_rank() -> None:

@@ -27,8 +27,8 @@ def crossing(instance: Instance) -> Iterator[tuple[Task, Task]]:
 def inputs(
     graph: KernelGraph, sizes: dict[str, int], world: int, rng: np.random.Generator
 ) -> dict[str, Ranks]:
-    """Small whole numbers, so that sums are exact in any order."""
-    return {
+    """Small whole numbers, so that sums are exact in any order. What is added to one is the same on all."""
+    found = {
         name: [
             rng.integers(-3, 4, graph.types[name].local_shape(graph.dims, sizes, world, rank)).astype(
                 np.float64
@@ -37,6 +37,12 @@ def inputs(
         ]
         for name in graph.inputs
     }
+    product = graph.matmul
+    if product is not None and graph.types[product.out].partial:
+        for name in (product.bias, product.residual):
+            if name is not None and graph.types[name].shard is None:
+                found[name] = found[name][:1] * world
+    return found
 
 
 def without(tgraph: TGraph, instance: Instance, producer: str, consumer: str) -> TGraph:

@@ -14,7 +14,7 @@ from kgen.passes.kernel.pipeline import order_tasks
 from kgen.plan.kernel.instance import Instance, Shape
 from kgen.plan.kernel.interp import InterpError, run_instance
 from kgen.plan.kernel.tiles import TileGrid
-from tests.kernels import SMALL, kernel
+from tests.kernels import ADDED, SMALL, kernel
 from tests.passes.kernel.tasks import inputs, without
 
 GRID = TileGrid(4, 8, 2, 2)
@@ -23,16 +23,16 @@ CALLS = 3
 
 
 def case(name: str, m: int, world: int) -> tuple[KernelGraph, Instance, list[dict[str, Ranks]], list[Ranks]]:
-    graph, rng = kernel(SMALL[name]), np.random.default_rng(m)
+    graph, rng = kernel((SMALL | ADDED)[name]), np.random.default_rng(m)
     instance = make_instance(
-        graph, Shape(m, 24, 48 // world if name in ("rs", "ar") else 16, world), GRID, calls=CALLS
+        graph, Shape(m, 24, 48 // world if name.startswith(("rs", "ar")) else 16, world), GRID, calls=CALLS
     )
     calls = [inputs(graph, {"M": m}, world, rng) for _ in range(CALLS)]
     return graph, instance, calls, [graph.evaluate(call)[graph.outputs[0]] for call in calls]
 
 
 @pytest.mark.parametrize(("m", "world"), SIZES)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*SMALL, *ADDED])
 def test_every_order_gives_the_same(name: str, m: int, world: int) -> None:
     graph, instance, calls, wanted = case(name, m, world)
     for seed, tgraph in enumerate(order_tasks(instance) * 2):

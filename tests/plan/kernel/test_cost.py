@@ -77,6 +77,22 @@ def test_longer_communication_than_product() -> None:
     assert p.verdict == "not worth fusing: it sends more than it hides"
 
 
+def test_a_residual_is_read_too() -> None:
+    """Where memory is the limit; after a sum only the rows that a rank has."""
+
+    def both(text: str, shard: str, world: int) -> list[Prediction]:
+        added = text.replace("true], out", "true], residual: r, out")
+        added = added.replace("tensors:\n", f"tensors:\n  r: {{shape: [M, N], dtype: bf16{shard}}}\n")
+        return [predict(compile_kernel(kernel(t)).plan, {"M": 32768}, world, H200) for t in (text, added)]
+
+    plain, added = both(GEMM.replace("K: 4096", "K: 64"), "", 1)
+    assert added.own - plain.own == pytest.approx(32768 * 4096 * 2 / H200.memory)
+    plain, added = both(RS, ", shard: {axis: 0}", 2)
+    assert (added.own, added.sent) == (plain.own, plain.sent)
+    rounds = -(-256 * 16 // H200.sms)  # of tiles, in the last of which nothing is left to hide it
+    assert added.fused - plain.fused == pytest.approx(16384 * 4096 * 2 / H200.memory / rounds)
+
+
 def test_sizes_of_the_report() -> None:
     compilation = compile_kernel(shipped("gemm_rs"))
     report = explain_kernel(compilation)

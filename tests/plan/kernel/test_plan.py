@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,21 @@ from kgen.paths import project_templates
 from kgen.plan.kernel.plan import DimRow, Part, ProductPlan, Role
 from kgen.plan.kernel.runtime import COPIES_LEAST, NARROW_MOST, Copies, Reduce, refusals
 from kgen.render.kernel import make_kernel
-from tests.kernels import AG, AG_ALL, AG_SILU, AR, COLLECTIVES, GATHER, GEMM, RS, SPECS, kernel, shipped
-
-SUMMAND = "  r: {shape: [M, N], dtype: bf16, partial: true}\n"
-
+from tests.kernels import (
+    AG,
+    AG_ALL,
+    AG_SILU,
+    AR,
+    AR_ALL,
+    COLLECTIVES,
+    GATHER,
+    GEMM,
+    RS,
+    RS_ALL,
+    SPECS,
+    kernel,
+    shipped,
+)
 
 AG_RS = AG.replace("[c]", "[d]").replace(
     "  c: {shape: [M, N], dtype: bf16}",
@@ -122,16 +134,45 @@ def problem_of(text: str) -> Problem:
             "reduce_scatter after matmul is not there yet; generated kernels are one collective, [matmul], "
             "[all_gather, matmul], [matmul, reduce_scatter], [matmul, all_reduce]",
         ),
-        (
-            RS.replace("true], out", "true], residual: r, out").replace("  d: {", f"{SUMMAND}  d: {{"),
-            "matmul",
-            "matmul: `r` on a product that is partial is not there yet",
-        ),
     ],
 )
 def test_operators_that_are_not_there_yet(text: str, operator: str, message: str) -> None:
     problem = problem_of(text)
     assert (problem.operator, str(problem)) == (operator, message)
+
+
+def test_nothing_is_added_to_summands_that_nothing_adds_up() -> None:
+    whole = kernel(AR_ALL)
+    graph = replace(whole, ops=whole.ops[:1], outputs=("c",))
+    assert graph.check() == []
+    assert [(problem.operator, str(problem)) for problem in refusals(graph)] == [
+        (
+            "matmul",
+            f"matmul: `{name}` is added once, to the sum over the ranks, but `c` is partial, and nothing "
+            "here adds it up",
+        )
+        for name in ("s", "r")
+    ]
+    assert refusals(replace(graph, ops=(replace(graph.ops[0], bias=None, residual=None),))) == []
+
+
+def test_a_residual_lies_like_the_sum() -> None:
+    whole = kernel(RS_ALL)
+    tensors = tuple(
+        replace(t, type=replace(t.type, shard=None)) if t.name == "r" else t for t in whole.tensors
+    )
+    assert whole.check() == []
+    assert replace(whole, tensors=tensors).check() == ["matmul: matmul: 'r' is bf16 [M, N]"]
+
+
+@pytest.mark.parametrize(("text", "shard"), [(RS_ALL, 0), (AR_ALL, None)], ids=["rs", "ar"])
+def test_what_is_added_to_a_sum(text: str, shard: int | None) -> None:
+    plan = plan_of(text)
+    assert (plan.bias, plan.residual) == (True, True)
+    assert [(t.name, t.role, t.shard) for t in plan.tensors[2:4]] == [
+        ("s", Role.BIAS, None),
+        ("r", Role.RESIDUAL, shard),
+    ]
 
 
 @pytest.mark.parametrize(

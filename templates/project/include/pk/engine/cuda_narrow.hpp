@@ -67,6 +67,9 @@ public:
         sum.shards = a.shards;
         sum.out = out;
         sum.out_stride = out_stride;
+        sum.bias = a.bias;
+        sum.residual = a.residual;
+        sum.residual_stride = a.residual_stride;
         sum.epochs = epochs;
         sum.card = a.card;
         sum.cards = a.workspace.narrow_cards;

@@ -75,6 +75,7 @@ struct Product {
         a.shard = call.rows.data;
         a.shard_stride = strides.rows;
         a.out_stride = strides.output;
+        a.residual_stride = strides.residual;
         a.copied = 0;
         RowCopy out;
         std::uint64_t out_at = not_shared;

@@ -110,7 +110,7 @@ inline void check_apart(const Extent& output, const Extent& input, bool in_place
 
 // Strides, in elements.
 struct Strides {
-    std::uint32_t rows, weight, up, output;
+    std::uint32_t rows, weight, up, residual, output;
 };
 
 // `own`: rows of this rank's part of what is sharded by rows.
@@ -133,12 +133,11 @@ Strides checked_matrices(const Call& call, const Sizes& sizes, std::uint32_t own
         check_apart(output, {call.bias, 1, sizes.n, sizes.n});
     }
     if constexpr (C::residual) {
-        const std::uint32_t stride = checked_matrix(call.residual, out_rows, sizes.n);
-        if (stride != strides.output) {
-            fail(Status::invalid_argument, "the rows of arguments.", call.residual.name, " are ", stride,
-                 " elements apart, expected ", strides.output, " as those of arguments.", call.output.name);
-        }
-        check_apart(output, {call.residual, out_rows, sizes.n, stride}, true);  // each element is read first
+        strides.residual = checked_matrix(call.residual, out_rows, sizes.n);
+        // In place: who writes an element has read it before. Peers write to the output of an all-reduce too,
+        // but rows that they own, of which this rank does not read the residual.
+        check_apart(output, {call.residual, out_rows, sizes.n, strides.residual},
+                    strides.residual == strides.output);
     }
     return strides;
 }

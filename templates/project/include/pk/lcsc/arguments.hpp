@@ -27,19 +27,19 @@ struct Workspace {
 };
 
 struct Arguments : Call {
-    std::uint32_t card;                      // of what the ranks must have in common
-    std::uint32_t m, n, k;                   // of the product of this rank, all shards together
-    Shards shards;                           // of its rows
-    std::uint32_t out_stride, shard_stride;  // elements
-    void* outs[max_ranks];                   // this rank's output; of an all-reduce everybody's
-    const void* shard;                       // all-gather: this rank's rows
-    const void* bias;                        // [n]
-    const void* residual;                    // like the output, same stride
-    char* staging;                           // of this rank: [block][ring][tile]
-    std::uint32_t* gathered_counts;          // of this rank: u32 [block of rows], zero between calls
-    std::uint32_t copied;                    // 1: rows are gathered by the copy engine (copies.hpp)
-    std::uint32_t* copied_epochs;            // of this rank: u32 [block of rows], what it takes for flags
-    std::uint32_t pace;                      // cycles from one batch of a pusher to the next, at least
+    std::uint32_t card;     // of what the ranks must have in common
+    std::uint32_t m, n, k;  // of the product of this rank, all shards together
+    Shards shards;          // of its rows
+    std::uint32_t out_stride, shard_stride, residual_stride;  // elements
+    void* outs[max_ranks];           // this rank's output; of an all-reduce everybody's
+    const void* shard;               // all-gather: this rank's rows
+    const void* bias;                // [n]; this and the residual are added to the sum, once
+    const void* residual;            // rows of this rank's output; may be where that is
+    char* staging;                   // of this rank: [block][ring][tile]
+    std::uint32_t* gathered_counts;  // of this rank: u32 [block of rows], zero between calls
+    std::uint32_t copied;            // 1: rows are gathered by the copy engine (copies.hpp)
+    std::uint32_t* copied_epochs;    // of this rank: u32 [block of rows], what it takes for flags
+    std::uint32_t pace;              // cycles from one batch of a pusher to the next, at least
     Workspace workspace;
 };
 

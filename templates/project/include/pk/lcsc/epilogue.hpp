@@ -44,11 +44,11 @@ PK_DEVICE void store_columns(const Arguments& a, const Lane& lane, const Tile& t
     for (std::uint32_t h = 0; h < 2; ++h) {
         const std::uint32_t row = lane.row(h), own = column + lane.i * 8;
         const bool there = row < tile.rows && own < columns;
-        const std::uint64_t at = std::uint64_t{shard_row + row} * a.out_stride + own;
         float added[8] = {};
         if constexpr (C::residual) {
             uint4 piece = {};
-            if (there) piece = ptx::load_past_l1(static_cast<const std::uint16_t*>(a.residual) + at);
+            const std::uint64_t from = std::uint64_t{shard_row + row} * a.residual_stride + own;
+            if (there) piece = ptx::load_past_l1(static_cast<const std::uint16_t*>(a.residual) + from);
             std::uint32_t w[4] = {piece.x, piece.y, piece.z, piece.w};
             detail::transpose(w, lane.i);
             PK_UNROLL
@@ -73,7 +73,8 @@ PK_DEVICE void store_columns(const Arguments& a, const Lane& lane, const Tile& t
             w[b] = E::pack(sum(b, h, 0) + added[b * 2], sum(b, h, 1) + added[b * 2 + 1]);
         }
         detail::transpose(w, lane.i);
-        if (there) ptx::store_16(static_cast<std::uint16_t*>(a.outs[a.rank]) + at, {w[0], w[1], w[2], w[3]});
+        const std::uint64_t to = std::uint64_t{shard_row + row} * a.out_stride + own;
+        if (there) ptx::store_16(static_cast<std::uint16_t*>(a.outs[a.rank]) + to, {w[0], w[1], w[2], w[3]});
     }
 }
 

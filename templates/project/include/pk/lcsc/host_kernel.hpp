@@ -292,13 +292,14 @@ private:
         const std::uint32_t wide = C::silu_mul ? C::tile_n / 2 : C::tile_n;
         const std::uint32_t columns = a_.n - column < wide ? a_.n - column : wide;
         for (std::uint32_t r = 0; r < tile.rows; ++r) {
-            const std::uint64_t at = std::uint64_t{first + r} * a_.out_stride + column;
-            auto* out = static_cast<std::uint16_t*>(a_.outs[a_.rank]) + at;
+            const std::uint64_t row = std::uint64_t{first} + r;
+            auto* out = static_cast<std::uint16_t*>(a_.outs[a_.rank]) + row * a_.out_stride + column;
+            [[maybe_unused]] const std::uint64_t from = row * a_.residual_stride + column;
             const float* sums = &scratch_.sums[r * C::tile_n];
             for (std::uint32_t c = 0; c < columns; ++c) {
                 float added = 0;
                 if constexpr (C::residual) {
-                    added = element<Type>(static_cast<const std::uint16_t*>(a_.residual)[at + c]);
+                    added = element<Type>(static_cast<const std::uint16_t*>(a_.residual)[from + c]);
                 }
                 if constexpr (C::bias) {
                     added += element<Type>(static_cast<const std::uint16_t*>(a_.bias)[column + c]);

@@ -1,5 +1,6 @@
-// Products of few rows whose sums all ranks get, or each its rows of them: out = sum over ranks of a b'. Time
-// is that of reading the weight b once, so everything else is kept out of its way.
+// Products of few rows whose sums all ranks get, or each its rows of them: out = sum over ranks of a b'
+// (+ bias) (+ residual). Time is that of reading the weight b once, so everything else is kept out of its
+// way.
 //
 // The rows of the weight are the rows of the tensor cores' product, so that few columns cost little. A
 // cluster has a block of rows, and each of its blocks a part of the sum over k, which goes through a ring in

@@ -15,9 +15,11 @@ namespace pk::lcsc::narrow {
 struct Sum : Call {
     ptx::TensorMap a, b;  // boxes of padded(m) and of plan.rows rows by 128 bytes, 128-byte swizzle
     Plan plan;
-    std::uint32_t m, n, k, out_stride;  // elements
-    Shards shards;                      // of the rows of the output, where each rank gets its own
+    std::uint32_t m, n, k, out_stride, residual_stride;  // elements
+    Shards shards;  // of the rows of the output, where each rank gets its own
     void* out;
+    const void* bias;       // [n]
+    const void* residual;   // like the output, and may be where that is
     std::uint32_t* epochs;  // of this rank: u32 [slot], calls completed; zero at first
     std::uint32_t card;
     std::uint64_t flags;   // u32 [slot][rank], in the workspace
@@ -77,7 +79,7 @@ public:
         each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
             const Piece sum = cluster_sum(m, eight);
             if (alone) {
-                store(m, eight, sum);
+                store(m, eight, sum, added(m, eight));
             } else if (!patience_.gone()) {
                 push(slot, epoch, p, m, sum);
             }
@@ -87,9 +89,10 @@ public:
             if (!all_have_pushed(slot, epoch)) return;
             each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
                 if (!gets(a_.rank, m)) return;
+                const Piece more = added(m, eight);
                 Piece sum{};
                 for (std::uint32_t r = 0; r < a_.world; ++r) sum.add(pushed(slot, epoch, r, p));
-                store(m, eight, sum);
+                store(m, eight, sum, more);
             });
         }
         if (threadIdx.x == 0) store_relaxed(a_.epochs + slot, epoch);
@@ -121,9 +124,30 @@ private:
         }
     }
 
-    PK_DEVICE void store(std::uint32_t m, std::uint32_t eight, const Piece& sum) const {
-        const std::uint32_t row = m - (scatters ? a_.shards.begin(a_.rank) : 0);
-        const std::uint64_t at = std::uint64_t{row} * a_.out_stride + row_ + eight * 8;
+    // A row of the output in the matrix of this rank.
+    PK_DEVICE std::uint32_t own_row(std::uint32_t m) const {
+        return m - (scatters ? a_.shards.begin(a_.rank) : 0);
+    }
+
+    // What is added to the sum of all ranks, once: the same on every rank that gets the row.
+    PK_DEVICE Piece added(std::uint32_t m, std::uint32_t eight) const {
+        const std::uint32_t column = row_ + eight * 8;
+        Piece piece{};
+        if constexpr (C::residual) {
+            const std::uint64_t at = std::uint64_t{own_row(m)} * a_.residual_stride + column;
+            piece.set_elements(ptx::load_past_l1(static_cast<const std::uint16_t*>(a_.residual) + at));
+        }
+        if constexpr (C::bias) {
+            Piece bias;
+            bias.set_elements(ptx::load_past_l1(static_cast<const std::uint16_t*>(a_.bias) + column));
+            piece.add(bias);
+        }
+        return piece;
+    }
+
+    PK_DEVICE void store(std::uint32_t m, std::uint32_t eight, Piece sum, const Piece& more) const {
+        const std::uint64_t at = std::uint64_t{own_row(m)} * a_.out_stride + row_ + eight * 8;
+        if constexpr (C::bias || C::residual) sum.add(more);
         ptx::store_16(static_cast<std::uint16_t*>(a_.out) + at, sum.elements());
     }
 
