@@ -1,4 +1,4 @@
-// A reduced product of few rows on a GPU: how its kernels are launched.
+// A product of few rows on a GPU: how its kernels are launched.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -48,53 +48,50 @@ public:
 
     // All ranks say the same of a call.
     static bool takes(const lcsc::Arguments& a, const NarrowClusters& clusters) {
-        return a.m <= lcsc::narrow::most_m(a.world) && clusters.of(lcsc::narrow::splits_for(a.m)) != 0;
+        return a.m <= lcsc::narrow::most_m(a.world, C::reduce != lcsc::Reduce::none) &&
+               clusters.of(lcsc::narrow::splits_for(a.m)) != 0;
     }
 
     static void launch(const lcsc::Arguments& a, void* out, std::uint32_t out_stride, const Weights& weights,
                        const NarrowClusters& clusters, std::uint32_t* epochs,
                        TensorMaps<typename C::Type>& maps, cudaStream_t stream) {
         namespace narrow = lcsc::narrow;
-        const std::uint32_t splits = narrow::splits_for(a.m);
-        narrow::Sum sum{};
-        static_cast<lcsc::Call&>(sum) = a;
-        sum.plan = narrow::plan(a.m, a.n, splits, clusters.of(splits));
-        sum.a = maps.of(a.shard, a.m, a.k, a.shard_stride, narrow::padded(a.m));
-        sum.b = maps.of(weights.weight, a.n, a.k, weights.stride, sum.plan.rows);
-        sum.m = a.m;
-        sum.n = a.n;
-        sum.k = a.k;
-        sum.shards = a.shards;
-        sum.out = out;
-        sum.out_stride = out_stride;
-        sum.bias = a.bias;
-        sum.residual = a.residual;
-        sum.residual_stride = a.residual_stride;
-        sum.epochs = epochs;
-        sum.card = a.card;
-        sum.cards = a.workspace.narrow_cards;
-        sum.flags = a.workspace.narrow_flags;
-        sum.places = a.workspace.narrow_places;
-        sum.slots = a.workspace.narrow_slots;
-        sum.slot_bytes = a.workspace.narrow_slot_bytes;
-        launch_kernel(splits, sum.plan.clusters, narrow::padded(a.m), stream, sum);
+        static constexpr std::uint32_t weight_count = C::silu_mul ? 2 : 1;
+        const std::uint32_t splits = narrow::splits_for(a.m), padded = narrow::padded(a.m);
+        narrow::Given given{};
+        static_cast<lcsc::Arguments&>(given) = a;
+        given.plan = narrow::plan(a.m, a.n * weight_count, splits, clusters.of(splits));
+        for (int turn = 0; turn < 2; ++turn) {
+            const bool gathers = C::gather && a.world > 1;
+            given.rows[turn] =
+                gathers ? maps.of(a.peers[a.rank] + a.workspace.gathered[turn], a.m, a.k, a.k, padded)
+                        : maps.of(a.shard, a.m, a.k, a.shard_stride, padded);
+        }
+        const std::uint32_t rows = given.plan.rows / weight_count;
+        given.weight = maps.of(weights.weight, a.n, a.k, weights.stride, rows);
+        given.up = C::silu_mul ? maps.of(weights.up, a.n, a.k, weights.up_stride, rows) : given.weight;
+        given.out = out;
+        given.out_stride = out_stride;
+        given.epochs = epochs;
+        given.pace = 0;
+        launch_kernel(splits, given.plan.clusters, padded, stream, given);
     }
 
 private:
-    using Kernel = void (*)(lcsc::narrow::Sum);
+    using Kernel = void (*)(lcsc::narrow::Given);
 
     static Kernel kernel(std::uint32_t padded) {
         switch (padded) {
             case 8:
-                return lcsc::narrow::narrow_reduce<C, 8>;
+                return lcsc::narrow::narrow_product<C, 8>;
             case 16:
-                return lcsc::narrow::narrow_reduce<C, 16>;
+                return lcsc::narrow::narrow_product<C, 16>;
             case 32:
-                return lcsc::narrow::narrow_reduce<C, 32>;
+                return lcsc::narrow::narrow_product<C, 32>;
             case 64:
-                return lcsc::narrow::narrow_reduce<C, 64>;
+                return lcsc::narrow::narrow_product<C, 64>;
             default:
-                return lcsc::narrow::narrow_reduce<C, 128>;
+                return lcsc::narrow::narrow_product<C, 128>;
         }
     }
 
@@ -108,9 +105,9 @@ private:
     }
 
     static void launch_kernel(std::uint32_t splits, std::uint32_t clusters, std::uint32_t padded,
-                              cudaStream_t stream, const lcsc::narrow::Sum& sum) {
+                              cudaStream_t stream, const lcsc::narrow::Given& given) {
         Launch launch(splits, splits * clusters, padded, stream);
-        cuda::check(cudaLaunchKernelEx(&launch.config, kernel(padded), sum), "launch the kernel");
+        cuda::check(cudaLaunchKernelEx(&launch.config, kernel(padded), given), "launch the kernel");
     }
 
     struct Launch {

@@ -48,7 +48,7 @@ public:
         const cuda::DeviceScope scope(number());
         const auto all = static_cast<std::uint32_t>(attribute(cudaDevAttrMultiProcessorCount));
         take_part(places, rank, resident_blocks(), lcsc::members);
-        if constexpr (reduces) narrow_ = CudaNarrow<C>::clusters(sms(), all);
+        narrow_ = CudaNarrow<C>::clusters(sms(), all);
         // Streams of ranks that share a device may wait for each other, and so for what cannot begin.
         if constexpr (lcsc::can_copy<C>) {
             if (!any_share(places)) copy_engine_.emplace(number());
@@ -77,18 +77,15 @@ public:
     void run(lcsc::Arguments a, const Weights& weights, const OwnOutput& own, const RowCopy& out,
              void* stream) {
         enqueue(stream, [&](cudaStream_t s) {
-            if constexpr (reduces) {
-                if (CudaNarrow<C>::takes(a, narrow_)) {
-                    auto* epochs = reinterpret_cast<std::uint32_t*>(local() + words(blocks_) * 2);
-                    return CudaNarrow<C>::launch(a, own.data, own.stride, weights, narrow_, epochs, *maps_,
-                                                 s);
-                }
-            }
             if constexpr (lcsc::can_copy<C>) {
                 if (copy_engine_ && lcsc::takes_copies<C>(a)) {
                     a.copied = 1;
                     return copy_engine_->beside<C>(a, s, [&] { launch_product(a, weights, s); });
                 }
+            }
+            if (CudaNarrow<C>::takes(a, narrow_)) {
+                auto* epochs = reinterpret_cast<std::uint32_t*>(local() + words(blocks_) * 2);
+                return CudaNarrow<C>::launch(a, own.data, own.stride, weights, narrow_, epochs, *maps_, s);
             }
             if (!lcsc::keeps_pace<C>(a.n, a.world)) a.pace = 0;
             launch_product(a, weights, s);
@@ -97,8 +94,6 @@ public:
     }
 
 private:
-    static constexpr bool reduces = C::reduce != lcsc::Reduce::none;
-
     static bool any_share(const std::vector<Place>& places) {
         for (std::size_t r = 0; r < places.size(); ++r) {
             for (std::size_t other = 0; other < r; ++other) {

@@ -47,7 +47,7 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
     }
     if constexpr (PK_CUDA && C::reduce != lcsc::Reduce::none) {
         const std::uint32_t few =
-            lcsc::narrow::most_m(world) < largest.m ? lcsc::narrow::most_m(world) : largest.m;
+            lcsc::narrow::most_m(world, true) < largest.m ? lcsc::narrow::most_m(world, true) : largest.m;
         w.narrow_slots = lcsc::narrow::most_slots(largest.n);
         w.narrow_slot_bytes = lcsc::narrow::most_slot_bytes(few, sizeof(typename C::Partial));
         w.narrow_cards = take(std::uint64_t{w.narrow_slots} * 2 * world * word);

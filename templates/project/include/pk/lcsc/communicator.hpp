@@ -15,18 +15,61 @@ public:
         : block_(block), number_(number), lane_(lane), mover_(block, number, lane) {}
 
     PK_DEVICE void run() {
-        const bool first = block_.sm == 0 && number_ == 0;
-        if (!block_.a.copied && !wait_for_peers()) return;
-        if (first) show_card();
+        if (!begin()) return;
         if constexpr (C::gather) {
             if (!block_.a.copied) push_rows();
         }
         if constexpr (C::reduce != Reduce::none) push_tiles();
         if constexpr (C::reduce == Reduce::all) exchange_ends();
-        if (first) compare_cards();
+        end();
+    }
+
+    PK_DEVICE bool begin() {
+        if (!block_.a.copied && !wait_for_peers()) return false;
+        if (is_first()) show_card();
+        return true;
+    }
+    PK_DEVICE void end() {
+        if (is_first()) compare_cards();
+    }
+
+    // all-gather of so few rows that they are sent in parts, to this rank too: as number `agent` of `agents`
+    // warps. The last signals, as in finish_unit.
+    PK_DEVICE void push_few_rows(std::uint32_t agent, std::uint32_t agents) {
+        const Arguments& a = block_.a;
+        const std::uint32_t pieces = a.k / 8;
+        const std::uint64_t all = std::uint64_t{a.shards.count(a.rank)} * pieces;
+        constexpr std::uint32_t part = 256;
+        const auto parts = static_cast<std::uint32_t>((all + part - 1) / part);
+        const auto* from = static_cast<const unsigned char*>(a.shard);
+        const std::uint64_t to =
+            a.workspace.gathered[block_.parity()] + std::uint64_t{a.shards.begin(a.rank)} * a.k * 2;
+        for (std::uint32_t p = agent; p < parts; p += agents) {
+            const std::uint64_t begin = std::uint64_t{p} * part, left = all - begin;
+            mover_.move(
+                left < part ? static_cast<std::uint32_t>(left) : part, 1,
+                [&](std::uint32_t run) {
+                    const std::uint64_t row = (begin + run) / pieces, at = (begin + run) % pieces;
+                    return from + row * a.shard_stride * 2 + at * 16;
+                },
+                [&](std::uint32_t run, auto store) {
+                    for (std::uint32_t r = 0; r < a.world; ++r)
+                        store(reinterpret_cast<unsigned char*>(a.peers[r]) + to + (begin + run) * 16);
+                });
+            mover_.settle();
+            __syncwarp();
+            if (lane_ != 0 || ptx::add_acq_rel_system(a.gathered_counts, 1) != parts - 1) continue;
+            a.gathered_counts[0] = 0;
+            for (std::uint32_t r = 0; r < a.world; ++r) {
+                signal(block_.flags(r, a.workspace.gathered_flags) + a.rank * a.workspace.blocks,
+                       block_.epoch);
+            }
+        }
     }
 
 private:
+    PK_DEVICE bool is_first() const { return block_.sm == 0 && number_ == 0; }
+
     // The buffers of this parity were last read in the call before the last; what the copy engine writes to,
     // in the last call, if that used it.
     PK_DEVICE bool wait_for_peers() {
@@ -188,5 +231,19 @@ private:
     std::uint32_t number_, lane_;
     Mover<C> mover_;
 };
+
+// The last block to finish ends the call: all blocks have read what peers sent, so they may send again.
+template <class C>
+PK_DEVICE void end_call(const Block<C>& block) {
+    const Arguments& a = block.a;
+    if (ptx::add_acq_rel_system(&a.state->finished, 1) != block.sms - 1) return;
+    a.state->finished = 0;
+    if (load_relaxed(&a.state->failed) != 0) return;
+    if (a.copied) a.state->copied = block.epoch;
+    a.state->epoch = block.epoch;
+    for (std::uint32_t r = 0; r < a.world; ++r) {
+        signal(block.flags(r, a.workspace.done) + a.rank, block.epoch);
+    }
+}
 
 }  // namespace pk::lcsc

@@ -34,20 +34,6 @@ PK_DEVICE void init_barriers(Block<C>& block) {
     ptx::mbarrier_init_fence();
 }
 
-// The last block to finish ends the call: all blocks have read what peers sent, so they may send again.
-template <class C>
-PK_DEVICE void finish(const Block<C>& block) {
-    const Arguments& a = block.a;
-    if (ptx::add_acq_rel_system(&a.state->finished, 1) != block.sms - 1) return;
-    a.state->finished = 0;
-    if (load_relaxed(&a.state->failed) != 0) return;
-    if (a.copied) a.state->copied = block.epoch;
-    a.state->epoch = block.epoch;
-    for (std::uint32_t r = 0; r < a.world; ++r) {
-        signal(block.flags(r, a.workspace.done) + a.rank, block.epoch);
-    }
-}
-
 }  // namespace detail
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900 && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -77,7 +63,7 @@ __global__ void __cluster_dims__(members) __launch_bounds__(block_size, 1)
         }
     }
     ptx::cluster_sync();  // nobody leaves while others write to its memory
-    if ((C::gather || C::reduce != Reduce::none) && threadIdx.x == 0) detail::finish(block);
+    if ((C::gather || C::reduce != Reduce::none) && threadIdx.x == 0) end_call(block);
 #endif
 }
 

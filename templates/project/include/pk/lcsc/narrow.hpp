@@ -1,25 +1,26 @@
-// Products of few rows whose sums all ranks get, or each its rows of them: out = sum over ranks of a b'
-// (+ bias) (+ residual). Time is that of reading the weight b once, so everything else is kept out of its
-// way.
+// Products of few rows, whatever is gathered before and reduced after. Time is that of reading the weight
+// once, so everything else is kept out of its way.
 //
 // The rows of the weight are the rows of the tensor cores' product, so that few columns cost little. A
 // cluster has a block of rows, and each of its blocks a part of the sum over k, which goes through a ring in
-// its shared memory. The parts are added within the cluster, each block some pieces of the block of rows;
-// these the blocks push to the workspaces of their like at the other ranks, and add what those have pushed.
-// All additions have an order that never changes.
+// its shared memory. The parts are added within the cluster, each block some pieces of the block of rows.
+// Where ranks add up, these the blocks push to the workspaces of their like at the other ranks, and add what
+// those have pushed. All additions have an order that never changes. Rows that are gathered are sent by the
+// consumers, before they have anything to consume.
 //
-// Places are used in turns (SmallSum in collective.hpp says why two are enough), and no flag is ever reset.
+// Places are used in turns (SmallSum in moves.hpp says why two are enough), and no flag is ever reset.
 #pragma once
 
 #include "pk/lcsc/layout.hpp"
 #include "pk/lcsc/narrow_exchange.hpp"
+#include "pk/lcsc/narrow_gather.hpp"
 #include "pk/ptx/named_barrier.hpp"
 #include "pk/ptx/narrow_tile.hpp"
 #include "pk/ptx/shared_load.hpp"
 
 namespace pk::lcsc::narrow {
 
-// C: Type, Partial and reduce as in layout.hpp. M: padded(m).
+// C: as in layout.hpp. M: padded(m).
 template <class C, std::uint32_t M>
 class Run {
     static constexpr std::uint32_t groups = tile_groups(M), parts = step_parts(M), tiles = group_tiles(M);
@@ -30,17 +31,17 @@ public:
         std::uint64_t full[max_stages], empty[max_stages];
     };
 
-    PK_DEVICE Run(const Sum& sum, unsigned char* shared, Barriers& barriers)
-        : a_(sum),
-          plan_(sum.plan),
+    PK_DEVICE Run(const Given& given, unsigned char* shared, Barriers& barriers)
+        : a_(given),
+          plan_(given.plan),
           barriers_(barriers),
           memory_(shared + (-ptx::shared_address(shared) & 1023)),
           ring_(ptx::shared_address(memory_)),
-          split_(blockIdx.x % sum.plan.splits),
-          steps_all_((sum.k + 63) / 64),
-          begin_(steps_all_ * split_ / sum.plan.splits),
-          end_(steps_all_ * (split_ + 1) / sum.plan.splits),
-          patience_(sum, blockIdx.x) {}
+          split_(blockIdx.x % given.plan.splits),
+          steps_all_((given.k + 63) / 64),
+          begin_(steps_all_ * split_ / given.plan.splits),
+          end_(steps_all_ * (split_ + 1) / given.plan.splits),
+          patience_(given, blockIdx.x) {}
 
     PK_DEVICE void run() {
         const std::uint32_t warp = threadIdx.x / 32;
@@ -52,6 +53,9 @@ public:
             ptx::mbarrier_init_fence();
         }
         __syncthreads();
+        if constexpr (C::gather) {
+            if (gathers() && warp < consumer_warps) FewRows<C>(a_, memory_).send();
+        }
         for (std::uint32_t block = blockIdx.x / plan_.splits; block < plan_.blocks; block += plan_.clusters) {
             const std::uint32_t row = block * plan_.rows;
             if (warp == consumer_warps) {
@@ -72,6 +76,9 @@ public:
             ptx::fence_proxy_async_shared();
             ptx::cluster_wait();  // the sums have been read
         }
+        if constexpr (C::gather) {
+            if (gathers()) FewRows<C>(a_, memory_).end();
+        }
     }
 
 private:
@@ -85,10 +92,22 @@ private:
         }
     }
 
-    // One thread.
+    PK_DEVICE bool gathers() const { return C::gather && a_.world > 1; }
+
+    // One thread. Of rows that are still on their way, the ring gets what of the weight goes with them first.
     PK_DEVICE void load(std::uint32_t row) {
-        const std::uint32_t bytes = stage_bytes(M, plan_.rows);
-        for (std::uint32_t step = begin_; step < end_; ++step) {
+        std::uint32_t step = begin_;
+        if (!gathered_) {
+            const std::uint32_t left = end_ - begin_, ahead = left < plan_.stages ? left : plan_.stages;
+            for (std::uint32_t s = 0; s < ahead; ++s) load_weight(s, row, begin_ + s);
+            if constexpr (C::gather) gathered_ = FewRows<C>(a_, memory_).wait(patience_);
+            if (!gathered_) return;
+            for (std::uint32_t s = 0; s < ahead; ++s) {
+                load_rows(s, step++);
+                advance();
+            }
+        }
+        for (; step < end_; ++step) {
             const bool free = patience_.until(
                 [&](std::uint32_t& seen) {
                     seen = step;
@@ -96,12 +115,26 @@ private:
                 },
                 Wait::page_empty, slot_, a_.rank, parity_ ^ 1);
             if (!free) break;
-            const std::uint32_t full = ptx::shared_address(&barriers_.full[slot_]);
-            ptx::mbarrier_arrive_expect_tx(&barriers_.full[slot_], bytes);
-            ptx::tensor_load(stage(slot_), a_.b, row, step * 64, full);
-            ptx::tensor_load(stage(slot_) + plan_.rows * 128, a_.a, 0, step * 64, full);
+            load_weight(slot_, row, step);
+            load_rows(slot_, step);
             advance();
         }
+    }
+
+    // A stage's part of the weight, or of both, one half each; the stage is full with the rows.
+    PK_DEVICE void load_weight(std::uint32_t slot, std::uint32_t row, std::uint32_t step) {
+        const std::uint32_t full = ptx::shared_address(&barriers_.full[slot]);
+        ptx::mbarrier_arrive_expect_tx(&barriers_.full[slot], stage_bytes(M, plan_.rows));
+        if constexpr (C::silu_mul) {
+            ptx::tensor_load(stage(slot), a_.weight, row / 2, step * 64, full);
+            ptx::tensor_load(stage(slot) + plan_.rows / 2 * 128, a_.up, row / 2, step * 64, full);
+        } else {
+            ptx::tensor_load(stage(slot), a_.weight, row, step * 64, full);
+        }
+    }
+    PK_DEVICE void load_rows(std::uint32_t slot, std::uint32_t step) {
+        ptx::tensor_load(stage(slot) + plan_.rows * 128, a_.rows[turn_], 0, step * 64,
+                         ptx::shared_address(&barriers_.full[slot]));
     }
 
     // c[t]: the sums of tile group + t * groups of the block's rows, of `count` tiles; as the product leaves
@@ -235,23 +268,25 @@ private:
         }
     }
 
-    const Sum& a_;
+    const Given& a_;
     const Plan& plan_;
     Barriers& barriers_;
     unsigned char* memory_;
     std::uint32_t ring_, split_, steps_all_, begin_, end_;
     std::uint32_t slot_ = 0, parity_ = 0;  // of the ring
+    bool gathered_ = !gathers();
+    std::uint32_t turn_ = gathers() ? (a_.state->epoch + 1) & 1 : 0;  // of the places of gathered rows
     Patience patience_;
 };
 
 // Clusters of plan.splits blocks, block_size threads, shared_bytes(M) of shared memory.
 template <class C, std::uint32_t M>
 __global__ void __launch_bounds__(block_size, blocks_of_sm(M))
-    narrow_reduce(const __grid_constant__ Sum sum) {
+    narrow_product(const __grid_constant__ Given given) {
 #if PK_SM90
     extern __shared__ unsigned char narrow_shared[];
     __shared__ typename Run<C, M>::Barriers barriers;
-    Run<C, M>(sum, narrow_shared, barriers).run();
+    Run<C, M>(given, narrow_shared, barriers).run();
 #endif
 }
 

@@ -1,10 +1,10 @@
 // From the sums in the shared memory of a cluster to the outputs of the ranks (narrow.hpp).
 #pragma once
 
+#include "pk/lcsc/arguments.hpp"
 #include "pk/lcsc/layout.hpp"
 #include "pk/lcsc/narrow_plan.hpp"
 #include "pk/lcsc/patience.hpp"
-#include "pk/lcsc/tiles.hpp"
 #include "pk/ptx/cluster.hpp"
 #include "pk/ptx/system_memory.hpp"
 #include "pk/ptx/tensor_copy.hpp"
@@ -12,21 +12,14 @@
 
 namespace pk::lcsc::narrow {
 
-struct Sum : Call {
-    ptx::TensorMap a, b;  // boxes of padded(m) and of plan.rows rows by 128 bytes, 128-byte swizzle
+// out, out_stride: of this rank, which alone writes there.
+struct Given : Arguments {
+    // Boxes of padded(m) rows, in one of two places where they are gathered, and of what a block of a
+    // weight's rows are; by 128 bytes, 128-byte swizzle.
+    ptx::TensorMap rows[2], weight, up;
     Plan plan;
-    std::uint32_t m, n, k, out_stride, residual_stride;  // elements
-    Shards shards;  // of the rows of the output, where each rank gets its own
     void* out;
-    const void* bias;       // [n]
-    const void* residual;   // like the output, and may be where that is
     std::uint32_t* epochs;  // of this rank: u32 [slot], calls completed; zero at first
-    std::uint32_t card;
-    std::uint64_t flags;   // u32 [slot][rank], in the workspace
-    std::uint64_t cards;   // u32 [2][slot][rank]
-    std::uint64_t places;  // [2][slot][rank][slot_bytes]
-    std::uint64_t slot_bytes;
-    std::uint32_t slots;
 };
 
 // A piece: eight sums of a row of the output.
@@ -64,41 +57,62 @@ template <class C>
 class Exchange {
     using Piece = narrow::Piece<typename C::Type>;
     static constexpr bool whole = sizeof(typename C::Partial) == 4;  // fp32 summands
-    static constexpr bool scatters = C::reduce == Reduce::scatter;
+    static constexpr bool reduces = C::reduce != Reduce::none, scatters = C::reduce == Reduce::scatter;
 
 public:
     // `sums`: where every block of the cluster has its own.
-    PK_DEVICE Exchange(const Sum& sum, std::uint32_t sums, Patience& patience)
-        : a_(sum), plan_(sum.plan), sums_(sums), split_(blockIdx.x % sum.plan.splits), patience_(patience) {}
+    PK_DEVICE Exchange(const Given& given, std::uint32_t sums, Patience& patience)
+        : a_(given),
+          plan_(given.plan),
+          sums_(sums),
+          split_(blockIdx.x % given.plan.splits),
+          patience_(patience) {}
 
     // By all threads. Arrives at the cluster's barrier when the sums in shared memory have been read.
     PK_DEVICE void run(std::uint32_t block) {
-        row_ = block * plan_.rows;
-        const std::uint32_t slot = block * plan_.splits + split_, epoch = load_relaxed(a_.epochs + slot) + 1;
-        const bool alone = a_.world == 1;
-        each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
-            const Piece sum = cluster_sum(m, eight);
-            if (alone) {
-                store(m, eight, sum, added(m, eight));
-            } else if (!patience_.gone()) {
-                push(slot, epoch, p, m, sum);
-            }
-        });
-        ptx::cluster_arrive();
-        if (!alone) {
-            if (!all_have_pushed(slot, epoch)) return;
-            each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
-                if (!gets(a_.rank, m)) return;
-                const Piece more = added(m, eight);
-                Piece sum{};
-                for (std::uint32_t r = 0; r < a_.world; ++r) sum.add(pushed(slot, epoch, r, p));
-                store(m, eight, sum, more);
+        column_ = block * columns();
+        if (!reduces || a_.world == 1) {
+            each_piece([&](std::uint32_t, std::uint32_t m, std::uint32_t eight) {
+                if (!patience_.gone()) store(m, eight, result(m, eight), added(m, eight));
             });
+            ptx::cluster_arrive();
+            return;
         }
-        if (threadIdx.x == 0) store_relaxed(a_.epochs + slot, epoch);
+        if constexpr (reduces) exchange(block);
     }
 
 private:
+    PK_DEVICE void exchange(std::uint32_t block) {
+        const std::uint32_t slot = block * plan_.splits + split_, epoch = load_relaxed(a_.epochs + slot) + 1;
+        each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
+            const Piece sum = cluster_sum(m, eight);
+            if (!patience_.gone()) push(slot, epoch, p, m, sum);
+        });
+        ptx::cluster_arrive();
+        if (!all_have_pushed(slot, epoch)) return;
+        each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
+            if (!gets(a_.rank, m)) return;
+            const Piece more = added(m, eight);
+            Piece sum{};
+            for (std::uint32_t r = 0; r < a_.world; ++r) sum.add(pushed(slot, epoch, r, p));
+            store(m, eight, sum, more);
+        });
+        if (threadIdx.x == 0) store_relaxed(a_.epochs + slot, epoch);
+    }
+
+    // Columns of the output that a block of the weights' rows is.
+    PK_DEVICE std::uint32_t columns() const { return plan_.rows / (C::silu_mul ? 2 : 1); }
+
+    PK_DEVICE Piece result(std::uint32_t m, std::uint32_t eight) const {
+        Piece sum = cluster_sum(m, eight);
+        if constexpr (C::silu_mul) {
+            const Piece up = cluster_sum(m, eight + columns() / 8);
+            PK_UNROLL
+            for (std::uint32_t n = 0; n < 8; ++n) sum.v[n] = sum.v[n] / (1 + __expf(-sum.v[n])) * up.v[n];
+        }
+        return sum;
+    }
+
     // The sums of the cluster's blocks, in their order.
     PK_DEVICE Piece cluster_sum(std::uint32_t m, std::uint32_t eight) const {
         const std::uint32_t at = sums_ + (m * sum_stride(plan_.rows) + eight * 8) * 4;
@@ -114,13 +128,13 @@ private:
     // body(piece, m, eight) for those of this block of the cluster and of this thread.
     template <class Body>
     PK_DEVICE void each_piece(Body body) const {
-        const std::uint32_t of_row = plan_.rows / 8, each = slot_pieces(a_.m, plan_.rows, plan_.splits),
-                            all = a_.m * of_row;
-        const std::uint32_t first = split_ * each, end = all < first + each ? all : first + each;
+        const std::uint32_t of_row = columns() / 8, all = a_.m * of_row;
+        const std::uint32_t own = slot_pieces(a_.m, columns(), plan_.splits);
         if (threadIdx.x >= consumer_threads) return;
-        _Pragma("unroll 1") for (std::uint32_t p = first + threadIdx.x; p < end; p += consumer_threads) {
-            const std::uint32_t m = p / of_row, eight = p % of_row;
-            if (row_ + eight * 8 < a_.n) body(p - first, m, eight);
+        _Pragma("unroll 1") for (std::uint32_t p = threadIdx.x; p < own; p += consumer_threads) {
+            const std::uint32_t at = (p / stripe * plan_.splits + split_) * stripe + p % stripe;
+            const std::uint32_t m = at / of_row, eight = at % of_row;
+            if (at < all && column_ + eight * 8 < a_.n) body(p, m, eight);
         }
     }
 
@@ -131,7 +145,7 @@ private:
 
     // What is added to the sum of all ranks, once: the same on every rank that gets the row.
     PK_DEVICE Piece added(std::uint32_t m, std::uint32_t eight) const {
-        const std::uint32_t column = row_ + eight * 8;
+        const std::uint32_t column = column_ + eight * 8;
         Piece piece{};
         if constexpr (C::residual) {
             const std::uint64_t at = std::uint64_t{own_row(m)} * a_.residual_stride + column;
@@ -146,7 +160,7 @@ private:
     }
 
     PK_DEVICE void store(std::uint32_t m, std::uint32_t eight, Piece sum, const Piece& more) const {
-        const std::uint64_t at = std::uint64_t{own_row(m)} * a_.out_stride + row_ + eight * 8;
+        const std::uint64_t at = std::uint64_t{own_row(m)} * a_.out_stride + column_ + eight * 8;
         if constexpr (C::bias || C::residual) sum.add(more);
         ptx::store_16(static_cast<std::uint16_t*>(a_.out) + at, sum.elements());
     }
@@ -158,8 +172,10 @@ private:
     // Of a piece the 16 bytes at this address, and those half a slot on if it has as many.
     PK_DEVICE unsigned char* place(std::uint32_t rank, std::uint32_t slot, std::uint32_t epoch,
                                    std::uint32_t source, std::uint32_t p) const {
-        const std::uint64_t at = (std::uint64_t{epoch & 1} * a_.slots + slot) * a_.world + source;
-        return reinterpret_cast<unsigned char*>(a_.peers[rank]) + a_.places + at * a_.slot_bytes + p * 16;
+        const std::uint64_t at =
+            (std::uint64_t{epoch & 1} * a_.workspace.narrow_slots + slot) * a_.world + source;
+        return reinterpret_cast<unsigned char*>(a_.peers[rank]) + a_.workspace.narrow_places +
+               at * a_.workspace.narrow_slot_bytes + p * 16;
     }
 
     // Whether a rank gets a row of the output.
@@ -176,7 +192,7 @@ private:
             unsigned char* to = place(r, slot, epoch, a_.rank, p);
             if constexpr (whole) {
                 ptx::store_16(to, sum.bits(0));
-                ptx::store_16(to + a_.slot_bytes / 2, sum.bits(4));
+                ptx::store_16(to + a_.workspace.narrow_slot_bytes / 2, sum.bits(4));
             } else {
                 ptx::store_16(to, sum.elements());
             }
@@ -188,7 +204,7 @@ private:
         Piece piece;
         if constexpr (whole) {
             piece.set_bits(0, ptx::load_past_l1(from));
-            piece.set_bits(4, ptx::load_past_l1(from + a_.slot_bytes / 2));
+            piece.set_bits(4, ptx::load_past_l1(from + a_.workspace.narrow_slot_bytes / 2));
         } else {
             piece.set_elements(ptx::load_past_l1(from));
         }
@@ -201,18 +217,20 @@ private:
         if (there && threadIdx.x < a_.world && threadIdx.x != a_.rank) {
             const std::uint32_t peer = threadIdx.x;
             // In turns, like the places.
-            const std::uint64_t cards = a_.cards + std::uint64_t{epoch & 1} * a_.slots * a_.world * 4;
+            const std::uint64_t cards = a_.workspace.narrow_cards +
+                                        std::uint64_t{epoch & 1} * a_.workspace.narrow_slots * a_.world * 4;
             store_relaxed(word(cards, peer, slot, a_.rank), a_.card);
-            signal(word(a_.flags, peer, slot, a_.rank), epoch);
-            there = patience_.flag(word(a_.flags, a_.rank, slot, peer), epoch, Wait::partial, slot, peer) &&
+            signal(word(a_.workspace.narrow_flags, peer, slot, a_.rank), epoch);
+            there = patience_.flag(word(a_.workspace.narrow_flags, a_.rank, slot, peer), epoch, Wait::partial,
+                                   slot, peer) &&
                     patience_.agree(a_.card, load_relaxed(word(cards, a_.rank, slot, peer)), peer);
         }
         return __syncthreads_and(there);
     }
 
-    const Sum& a_;
+    const Given& a_;
     const Plan& plan_;
-    std::uint32_t sums_, split_, row_ = 0;  // row_: the first of the cluster's block
+    std::uint32_t sums_, split_, column_ = 0;  // column_: the first of the cluster's block
     Patience& patience_;
 };
 

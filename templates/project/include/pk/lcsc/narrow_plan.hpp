@@ -1,5 +1,5 @@
-// Products of few rows whose sums are exchanged (narrow.hpp): how the work is dealt to blocks, and the memory
-// that takes, all of it zero at first. A row here is one of the weight, unless said.
+// Products of few rows (narrow.hpp): how the work is dealt to blocks, and the memory that takes, all of it
+// zero at first. A row here is one of the weight (of both weights, where there are two), unless said.
 #pragma once
 
 #include "pk/platform/platform.hpp"
@@ -74,19 +74,22 @@ constexpr Plan plan(std::uint32_t m, std::uint32_t n, std::uint32_t splits, std:
     return p;
 }
 
-// Rows of a call, at most: to every peer goes all that a rank has added up.
-constexpr std::uint32_t most_m(std::uint32_t world) {
-    return world <= 2 ? max_m : max_m / (world - 1);
+// Rows of a call, at most: where sums are exchanged, all that a rank has added up goes to every peer.
+constexpr std::uint32_t most_m(std::uint32_t world, bool reduces) {
+    return world <= 2 || !reduces ? max_m : max_m / (world - 1);
 }
 // Where activations are few it pays to have more of the weight's rows under way.
 constexpr std::uint32_t splits_for(std::uint32_t m) {
     return m <= 16 ? 2 : 4;
 }
 
-// Pieces of eight sums of a slot, which one block of a cluster exchanges.
+// Pieces of eight sums that one block of a cluster stores, or exchanges: `stripe` after the other of what the
+// cluster has go round its blocks, so that all have some of every rank's rows.
+inline constexpr std::uint32_t stripe = 8;
 PK_HOST_DEVICE constexpr std::uint32_t slot_pieces(std::uint32_t m, std::uint32_t rows,
                                                    std::uint32_t splits) {
-    return (m * (rows / 8) + splits - 1) / splits;
+    const std::uint32_t all = m * (rows / 8), round = splits * stripe;
+    return (all + round - 1) / round * stripe;
 }
 
 // What every plan for m rows or fewer and n columns or fewer has room in: the clusters of a plan are no more

@@ -20,7 +20,7 @@ bool takes_half(std::uint32_t m, std::uint32_t n, std::uint32_t world, std::uint
     const std::uint32_t columns = C::silu_mul ? n * 2 : n, clusters = blocks / members;
     const TileOrder order(deal_rows(m, world), world, columns, L::grid(), 0);
     const std::uint32_t waves_of_full = divide_up(order.count(), clusters);
-    if (C::reduce == Reduce::all) return waves_of_full <= 4;
+    if (C::reduce == Reduce::all) return waves_of_full <= 2;
     if (C::gather || C::reduce == Reduce::scatter) return waves_of_full <= 1;
     return order.count() * 2 <= clusters;
 }
