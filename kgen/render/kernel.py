@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from kgen.ir.kernel.overlap import Transfer
 from kgen.plan.kernel.plan import CollectivePlan, KernelPlan, ProductPlan
 from kgen.plan.kernel.runtime import Collective, Copies, Reduce
 
@@ -15,8 +16,9 @@ def make_kernel(plan: KernelPlan) -> dict[str, Any]:
     """What a template prints: the fields of the plan, with a digest that fits in a number of C++.
 
     world is the range of worlds. collective: null for a product; of a collective, what products have besides
-    is none, so that a template can ask. communicates: ranks exchange something. shares: ranks write to each
-    other's output, so the library has `share`. partial: what summands of peers are made of.
+    is none, so that a template can ask. communicates: ranks exchange something. in_network: the network adds.
+    shares: ranks write to each other's output, so the library has `share`. partial: what summands of peers
+    are made of.
     """
     return {
         **(_product(plan) if isinstance(plan, ProductPlan) else _collective(plan)),
@@ -31,6 +33,7 @@ def _product(plan: ProductPlan) -> dict[str, Any]:
         "kind": "_".join(["ag"] * plan.gather + ["gemm"] + _SUFFIX[plan.reduce]),
         "collective": None,
         "communicates": plan.gather or plan.reduce is not Reduce.NONE,
+        "in_network": False,
         "shares": plan.reduce is Reduce.ALL,
         "partial": "float" if plan.deterministic else "element",
     }
@@ -41,7 +44,8 @@ def _collective(plan: KernelPlan) -> dict[str, Any]:
     return {
         "kind": _KINDS[plan.collective],
         "communicates": True,
-        "shares": True,
+        "in_network": plan.transfer is Transfer.MULTIMEM,
+        "shares": plan.transfer is not Transfer.MULTIMEM,
         "partial": "element",
         "k": None,
         "gather": False,

@@ -197,6 +197,8 @@ def test_collectives_are_not_copied() -> None:
         (AG, "tma", "register or copy_engine"),
         (AG, "multimem", "register or copy_engine"),
         (RS, "tma", "register"),
+        (f"{RS}deterministic: false\n", "multimem", "register"),
+        (f"{AR}deterministic: false\n", "multimem", "register"),
         (COLLECTIVES["gather"], "copy_engine", "register"),
     ],
 )
