@@ -67,3 +67,21 @@ def test_what_adds_in_the_network_is_what_ptx_says(tmp_path: Path) -> None:
         store = f"multimem.st.relaxed.sys.global.v4.{type_}"
         fence = "fence.proxy.alias;"
         assert found == [fence, *[add] * 4, *[store] * 4, add, store, fence]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs the headers of CUDA")
+def test_multicast_objects_come_and_go_in_the_order_that_cuda_wants(tmp_path: Path) -> None:
+    """By a driver that only keeps books."""
+    program = tmp_path / "multicast"
+    command = ["nvcc", "-std=c++20", "-O1", "-cudart", "none", f"-I{INCLUDE}", f"-I{HERE}"]
+    command += ["-Xcompiler", "-Wall,-Wextra,-Werror,-pthread,-fsanitize=address,-fsanitize=undefined"]
+    built = subprocess.run(
+        [*command, str(HERE / "multicast.cpp"), "-o", str(program)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr

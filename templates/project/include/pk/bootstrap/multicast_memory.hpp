@@ -5,12 +5,11 @@
 #include <cstddef>
 #include <memory>
 
-#include "pk/platform/platform.hpp"
+#include "pk/memory/multicast_tensor.hpp"
 #if PK_CUDA
 #include "pk/bootstrap/cuda/multicast.hpp"
 #else
 #include "pk/bootstrap/peer_memory.hpp"
-#include "pk/memory/multicast_tensor.hpp"
 #endif
 
 namespace pk::bootstrap {
@@ -77,7 +76,13 @@ public:
     char* mine() const { return part_->own(); }
     std::size_t bytes() const { return part_->bytes(); }
     // From byte `at` on.
-    memory::MulticastTensor<char> everywhere(std::size_t at) const { return part_->all(at); }
+    memory::MulticastTensor<char> everywhere(std::size_t at) const {
+#if PK_CUDA
+        return {part_->all() + at};
+#else
+        return part_->all(at);
+#endif
+    }
 
 private:
     std::unique_ptr<Part> part_;

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "pk/bootstrap/cuda/memory.hpp"
-#include "pk/memory/multicast_tensor.hpp"
 
 namespace pk::bootstrap::cuda {
 
@@ -82,7 +81,7 @@ public:
     }
 
     char* own() const { return own_.get(); }
-    memory::MulticastTensor<char> all(std::size_t at) const { return {all_.get() + at}; }
+    char* all() const { return all_.get(); }  // a multimem address
     std::size_t bytes() const { return bytes_; }
 
 private:
