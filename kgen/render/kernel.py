@@ -16,9 +16,9 @@ def make_kernel(plan: KernelPlan) -> dict[str, Any]:
     """What a template prints: the fields of the plan, with a digest that fits in a number of C++.
 
     world is the range of worlds. collective: null for a product; of a collective, what products have besides
-    is none, so that a template can ask. communicates: ranks exchange something. shares: ranks write to each
-    other's output, so the library has `share`. partial: what summands of peers are made of. by_tma: pushers
-    use bulk copies.
+    is none, so that a template can ask. communicates: ranks exchange something. in_network: the network adds.
+    shares: ranks write to each other's output, so the library has `share`. partial: what summands of peers
+    are made of. by_tma: pushers use bulk copies.
     """
     return {
         **(_product(plan) if isinstance(plan, ProductPlan) else _collective(plan)),
@@ -33,6 +33,7 @@ def _product(plan: ProductPlan) -> dict[str, Any]:
         "kind": "_".join(["ag"] * plan.gather + ["gemm"] + _SUFFIX[plan.reduce]),
         "collective": None,
         "communicates": plan.gather or plan.reduce is not Reduce.NONE,
+        "in_network": False,
         "shares": plan.reduce is Reduce.ALL,
         "partial": "float" if plan.deterministic else "element",
         "by_tma": plan.transfer is Transfer.TMA,
@@ -44,7 +45,8 @@ def _collective(plan: KernelPlan) -> dict[str, Any]:
     return {
         "kind": _KINDS[plan.collective],
         "communicates": True,
-        "shares": True,
+        "in_network": plan.transfer is Transfer.MULTIMEM,
+        "shares": plan.transfer is not Transfer.MULTIMEM,
         "partial": "element",
         "k": None,
         "gather": False,

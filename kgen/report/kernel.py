@@ -82,6 +82,8 @@ class KernelReport:
         if isinstance(self.plan, CollectivePlan):
             nccl = nccl_of(self.plan, self.machine)
             caption = _COLLECTIVE_CAPTION.format(least=nccl.own / 1e6, most=nccl.points[-1][0] / 1e6)
+            if self.plan.transfer is Transfer.MULTIMEM:
+                caption += _IN_NETWORK_CAPTION
         launch, graph = (t * 1e6 for t in (self.machine.launch, self.machine.graph_launch))
         copied = [_sizes(p) for p in self.predictions if _copied(p)]
         if copied and len(copied) < len(self.predictions):
@@ -118,6 +120,11 @@ _COLLECTIVE_COLUMNS = ("MB sent", "NCCL", "here", "gain")
 _COLLECTIVE_CAPTION = (
     "MB sent: by a rank. gain: NCCL / here. NCCL's time is interpolated between calls of two ranks "
     "that send {least:.3g} to {most:.0f} MB; for less, and for more ranks, it is only a guess."
+)
+
+_IN_NETWORK_CAPTION = (
+    " Sums in the network were never measured: the time is the least that the bytes sent take at the rate of "
+    "stores, with two copies and two waits, so that the gain is the most there can be."
 )
 
 
@@ -203,6 +210,7 @@ def _prediction_json(p: Prediction | CollectivePrediction) -> dict[str, Any]:
     about: dict[str, Any] = {"sizes": dict(p.sizes), "world": p.world}
     if isinstance(p, CollectivePrediction):
         about |= {"us": _microseconds(library=p.library, own=p.own), "bytes_sent": p.sent, "shots": p.shots}
+        about |= {} if p.measured else {"measured": False}
     else:
         names = ("product", "communication", "apart", "own", "sent", "fused")
         about |= {"us": _microseconds(**{name: getattr(p, name) for name in names})}

@@ -14,7 +14,7 @@ import pytest
 from kgen.passes.kernel.pipeline import compile_kernel
 from kgen.render.project import render_project
 from kgen.render.writer import write_tree
-from tests.kernels import COLLECTIVES, GEMM, RS, kernel
+from tests.kernels import COLLECTIVES, GEMM, IN_NETWORK, RS, kernel
 
 # torchrun, as far as the bench knows it: the last argument is the task, and the report is what it asks for.
 TORCHRUN = """\
@@ -36,6 +36,7 @@ ROW |= {"error": 1e-3, "torch_error": 2e-3, "correct": True}
 def projects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bench")
     more = {
+        "network": IN_NETWORK,
         "to_rows": COLLECTIVES["to_rows"],
         "ranged": RS.replace("K: 48", "K: 16..100"),
         "single": GEMM.replace("1..8", "1"),
@@ -135,3 +136,47 @@ def test_check_runs_nothing_and_needs_no_library(projects: Path) -> None:
     assert str(library) in refused(bench(projects / "single"))
     done = bench(projects / "single", "--check")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("check", [(), ("--check",)], ids=["run", "check"])
+def test_sums_in_the_network_are_not_run_on_gpus(projects: Path, check: tuple[str, ...]) -> None:
+    sentence = "small adds by NVLink multicast, which has never been run on GPUs, and is not by this"
+    assert refused(bench(projects / "network", *check)) == sentence
+
+
+def test_nor_by_the_harness(projects: Path) -> None:
+    """It looks at the library before it loads it, and ends whatever else it was to test."""
+    library = projects / "network" / "libsmall.so"
+    library.write_bytes(b"code for GPUs is in a section .nv_fatbin")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", projects / "network" / "tests"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=os.environ | {"SMALL_LIBRARY": str(library)},
+    )
+    assert done.returncode == 2, done.stdout
+    assert f"{library} adds by NVLink multicast, which these tests do not run on GPUs" in done.stdout
+    assert "passed" not in done.stdout
+
+
+def test_nor_by_the_script_for_gpus(projects: Path, tmp_path: Path) -> None:
+    """It says so for each stage, and starts none: not of this project."""
+    script = Path(__file__).parents[1] / "gpu" / "kernels.py"
+    command = [sys.executable, script, "--projects", projects, "--out", tmp_path]
+    done = subprocess.run(
+        [*map(str, command), "--checks", "network", "--benches", "network"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    why = "adds by NVLink multicast, which must not be run on these GPUs"
+    assert (done.returncode, done.stderr) == (0, f"!!! check network: {why}\n!!! bench network: {why}\n")
+    stages = json.loads((tmp_path / "kernels.json").read_text())["stages"]
+    assert [(s["name"], s["status"], s["note"]) for s in stages] == [
+        ("check network", "skipped", why),
+        ("bench network", "skipped", why),
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["kernels.json"]

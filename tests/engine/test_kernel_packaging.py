@@ -14,7 +14,7 @@ from kgen.render.project import render_project
 from kgen.render.writer import write_tree
 from kgen.toolchain.build import build_project
 from kgen.toolchain.find import find_cxx, find_nvcc
-from tests.kernels import AG_ALL, AR, RS, SPECS, kernel, shipped
+from tests.kernels import AG_ALL, AR, COLLECTIVES, IN_NETWORK, RS, SPECS, kernel, shipped
 
 from .test_packaging import cache_value, cmake, configure, exported, flags_of, run
 
@@ -121,6 +121,22 @@ def test_bulk_copies_compile(text: str, tmp_path: Path) -> None:
     lines: list[str] = []
     build_project(project, "cuda", progress=lines.append)
     assert not [line for line in lines if "warning" in line.lower()]
+
+
+@pytest.mark.slow
+def test_only_a_library_that_was_asked_to_calls_multicast(tmp_path: Path) -> None:
+    """Built for GPUs, and not run on any."""
+    if find_nvcc() is None:
+        pytest.skip("no nvcc on this machine")
+    found = {}
+    for name, text in (("asked", IN_NETWORK), ("not asked", COLLECTIVES["all_reduce"])):
+        lines: list[str] = []
+        folder = build_project(write(text, tmp_path / name / "small"), "cuda", progress=lines.append)
+        assert "warning" not in "\n".join(lines).lower()
+        library = (folder / "libsmall.so").read_bytes()
+        assert b".nv_fatbin" in library
+        found[name] = {call for call in (b"cuMulticast", b"network_all_reduce") if call in library}
+    assert found == {"asked": {b"cuMulticast", b"network_all_reduce"}, "not asked": set()}
 
 
 @pytest.mark.parametrize(

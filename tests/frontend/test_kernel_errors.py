@@ -8,7 +8,7 @@ from kgen.diagnostics import Diagnostic, SpecError
 from kgen.frontend.kernel.build import build_kernel
 from kgen.plan.kernel.runtime import refusals
 from kgen.spec.load import parse_kernel_spec
-from tests.kernels import AG, AR, COLLECTIVES, RS
+from tests.kernels import AG, AR, COLLECTIVES, IN_NETWORK, RS
 from tests.spec.edited import KERNEL, assert_only, edited
 
 GATHER = "{op: all_gather, in: a, out: a_full, axis: 0}"
@@ -279,7 +279,45 @@ def test_error_of_a_collective(old: str, new: str, words: str) -> None:
     check(EXCHANGE, old, new, words)
 
 
-ASKED = {"ag": AG, "rs": RS, "ar": AR, **COLLECTIVES}
+NETWORK_CASES = {
+    "a fixed order": (
+        "deterministic: false\noverlap: {transfer: multimem}",
+        "overlap: {transfer: «multimem»}",
+        "multimem adds inside the network, where additions have no fixed order (deterministic: false allows "
+        "that) | register",
+    ),
+    "one rank, maybe": (
+        "world: 2..8",
+        "world: «1..8»",
+        "multimem adds what two ranks or more have, but the world may be 1 | 2..8",
+    ),
+    "one or two": (
+        "world: 2..8",
+        "world: «1..2»",
+        "multimem adds what two ranks or more have, but the world may be 1 | 2",
+    ),
+    "one rank": (
+        "world: 2..8",
+        "world: «1»",
+        "multimem adds what two ranks or more have, but the world may be 1 | 2",
+    ),
+    "shares of SMs": (
+        "transfer: multimem",
+        "transfer: multimem, stages: «4»",
+        "there is no matmul, so stages has no meaning | no stages",
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "words"), NETWORK_CASES.values(), ids=NETWORK_CASES.keys())
+def test_error_of_a_sum_in_the_network(old: str, new: str, words: str) -> None:
+    check(IN_NETWORK, old, new, words)
+
+
+LOOSE = "deterministic: false\n"
+ASKED = {"ag": AG, "rs": RS, "ar": AR, **COLLECTIVES, "loose rs": RS + LOOSE}
+ASKED |= {f"loose {name}": COLLECTIVES[name] + LOOSE for name in ("gather", "scatter")}
+ASKED["loose all_reduce"] = IN_NETWORK.replace("overlap: {transfer: multimem}\n", "")
 
 
 @pytest.mark.parametrize("transfer", ["copy_engine, schedule: intra_sm", "copy_engine", "multimem", "tma"])

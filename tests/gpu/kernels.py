@@ -9,6 +9,7 @@ kernels.json, with what every stage did and every bench's report, and prints a t
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -51,6 +52,15 @@ CASES = {
 SANITIZED = "test_random_data and (2-1x or 2-129x or 2-390x)"
 
 
+REFUSED = "adds by NVLink multicast, which must not be run on these GPUs"
+
+
+def in_network(project: Path) -> bool:
+    """Whether a project adds in the network; one without a plan has nothing to run."""
+    plan = project / "kernel.json"
+    return plan.is_file() and json.loads(plan.read_text())["transfer"] == "multimem"
+
+
 def library_of(projects: Path, name: str) -> dict[str, str]:
     return {f"{name.upper()}_LIBRARY": str(projects / name / "build" / "cuda" / f"lib{name}.so")}
 
@@ -87,10 +97,14 @@ def main() -> int:
     parser.add_argument("--benches", default=",".join(CASES), help="projects to time")
     arguments = parser.parse_args()
     run = Run(arguments.out, "kernels.json", about(ROOT))
-    for name in filter(None, arguments.checks.split(",")):
-        check(run, arguments.projects, name)
-    for name in filter(None, arguments.benches.split(",")):
-        bench(run, arguments.projects, name)
+    for stage, names in ((check, arguments.checks), (bench, arguments.benches)):
+        for name in filter(None, names.split(",")):
+            if in_network(arguments.projects / name):
+                refused = f"{stage.__name__} {name}"
+                print(f"!!! {refused}: {REFUSED}", file=sys.stderr, flush=True)
+                run.skip(refused, REFUSED)
+            else:
+                stage(run, arguments.projects, name)
     return run.finish()
 
 

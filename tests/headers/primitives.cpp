@@ -5,6 +5,9 @@
 
 #include "cases/bootstrap_memory.hpp"
 #include "cases/primitives.hpp"
+#include "pk/bootstrap/multicast_memory.hpp"
+#include "pk/lcsc/moves.hpp"
+#include "pk/primitives/network_reduce.hpp"
 
 namespace {
 
@@ -24,6 +27,48 @@ void ranks_case(testing::Suite& suite, int world) {
     });
     suite.check("primitives of " + std::to_string(world) + " ranks", testing::first_error(errors).empty(),
                 testing::first_error(errors));
+}
+
+// all_reduce_in_network: the sum of shares of unequal sizes, of numbers that round; nothing around is
+// touched.
+template <class Type>
+void network_case(testing::Suite& suite, int world, std::uint32_t threads) {
+    constexpr std::uint32_t pieces = 37, margin = 8, all = pieces * 8 + 2 * margin;
+    const auto value = [](int rank, std::uint32_t i) {
+        return std::ldexp(static_cast<float>((rank * 71 + i * 29) % 255) - 127.0f,
+                          static_cast<int>(i % 5) - 2);
+    };
+    const std::string name = testing::fresh_name();
+    const testing::Errors errors = testing::as_threads(world, [&](int rank) {
+        const auto exchange = testing::meet(name, rank, world);
+        const pk::bootstrap::MulticastMemory memory(*exchange, 4096, -1);
+        auto* in = reinterpret_cast<std::uint16_t*>(memory.mine());
+        auto* out = in + all;
+        const auto bits = [](float v) {
+            return static_cast<std::uint16_t>(pk::tile::Element<Type>::pack(v, 0));
+        };
+        for (std::uint32_t i = 0; i < all; ++i) {
+            in[i] = bits(value(rank, i));
+            out[i] = 0x7fff;
+        }
+        exchange->barrier();
+        const auto shards = pk::lcsc::deal_pieces(pieces, static_cast<std::uint32_t>(world));
+        const auto me = static_cast<std::uint32_t>(rank);
+        for (std::uint32_t thread = 0; thread < threads; ++thread) {
+            pk::all_reduce_in_network<Type>(memory.everywhere((all + margin) * 2),
+                                            memory.everywhere(margin * 2), shards.begin(me) * 16,
+                                            shards.count(me) * 16, thread, threads);
+        }
+        exchange->barrier();
+        for (std::uint32_t i = 0; i < all; ++i) {
+            float sum = 0;
+            for (int r = 0; r < world; ++r) sum += value(r, i);
+            const bool inside = i >= margin && i < all - margin;
+            testing::require(out[i] == (inside ? bits(sum) : 0x7fff), "element " + std::to_string(i));
+        }
+    });
+    suite.check("in the network, " + std::to_string(world) + " ranks of " + std::to_string(threads),
+                testing::first_error(errors).empty(), testing::first_error(errors));
 }
 
 void wait_case(testing::Suite& suite) {
@@ -70,6 +115,10 @@ void f16_case(testing::Suite& suite) {
 int main() {
     testing::Suite suite;
     for (const int world : {1, 2, 3, 8}) ranks_case(suite, world);
+    for (const int world : {2, 3, 8}) {
+        for (const std::uint32_t threads : {1u, 3u}) network_case<pk::tile::bf16>(suite, world, threads);
+        network_case<pk::tile::f16>(suite, world, 2);
+    }
     wait_case(suite);
     f16_case(suite);
     return suite.finish();

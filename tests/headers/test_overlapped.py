@@ -46,10 +46,12 @@ def run_without(
 # By the families of steps: which twins have them.
 STEPS = protocol_steps()
 OF_COLLECTIVES = ("begun", "done", "finished", "epoch", "partial")
+OF_NETWORK = ("begun", "done", "finished", "epoch")
 OF_PRODUCTS = ("done", "units", "gathered", "partial", "finished", "epoch", "end")
+FAMILIES = {"overlapped": OF_PRODUCTS, "collectives": OF_COLLECTIVES, "network": OF_NETWORK}
 CASES = [
     (source, step)
-    for source, families in (("overlapped", OF_PRODUCTS), ("collectives", OF_COLLECTIVES))
+    for source, families in FAMILIES.items()
     for step in STEPS
     if step.rpartition("_")[2] in families
 ]
@@ -59,7 +61,7 @@ def test_every_step_has_a_twin() -> None:
     assert {step for _, step in CASES} == set(STEPS)
 
 
-@pytest.mark.parametrize("source", ["overlapped", "collectives"])
+@pytest.mark.parametrize("source", FAMILIES)
 def test_all_ranks_agree_without_a_race(source: str, tmp_path: Path) -> None:
     done = run_without(0, tmp_path, source)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -15,7 +15,7 @@ from kgen.passes.pipeline import compile_graph
 from kgen.plan.kernel.runtime import refusals
 from kgen.render.project import MANIFEST, render_project
 from tests.graphs import TINY, build
-from tests.kernels import AG_ALL, RS, SPECS, kernel, shipped
+from tests.kernels import AG_ALL, COLLECTIVES, IN_NETWORK, RS, SMALL, SPECS, kernel, shipped
 from tests.render.test_project import ROOT, unformatted
 
 NAMES = [name for name in sorted(path.stem for path in SPECS.glob("*.yaml")) if not refusals(shipped(name))]
@@ -51,6 +51,29 @@ def test_headers_are_those_that_are_used(name: str) -> None:
     assert not MULTICAST.search("".join(tree.values()))
 
 
+@pytest.mark.parametrize("loose", ["", "deterministic: false\n"])
+@pytest.mark.parametrize("text", [*SMALL.values(), *COLLECTIVES.values()])
+def test_multicast_is_only_where_a_spec_asks_for_it(text: str, loose: str) -> None:
+    tree = render_project(compile_kernel(kernel(text + loose)))
+    assert not [path for path, content in tree.items() if MULTICAST.search(content)]
+    asked = render_project(compile_kernel(kernel(IN_NETWORK)))
+    code = [path for path, content in asked.items() if MULTICAST.search(content) and "include/pk" in path]
+    assert {"include/pk/ptx/multimem.hpp", "include/pk/bootstrap/cuda/multicast.hpp"} <= set(code)
+
+
+def test_a_kernel_in_the_network() -> None:
+    """It has no share, and says what nobody has tried."""
+    tree = render_project(compile_kernel(kernel(IN_NETWORK)))
+    assert "small_share" not in "".join(tree.values())
+    assert "on GPUs it has never been run" in " ".join(tree["README.md"].split())
+    assert "Measure" not in tree["README.md"]
+    assert "\n\n\n" not in tree["README.md"]
+    assert "UNSUPPORTED_DEVICE" in tree["include/small/small.h"].split("#ifndef")[0]
+    assert json.loads(tree["kernel.json"])["transfer"] == "multimem"
+    library = {path for path in tree if path.startswith("include/pk/")}
+    assert library <= {f"include/{path}" for text in tree.values() for path in INCLUDE.findall(text)}
+
+
 def test_models_have_none_of_the_headers_of_kernels() -> None:
     tree = render_project(compile_graph(build(TINY)))
     layers = {path.split("/")[2] for path in tree if path.startswith("include/pk/")}
@@ -83,7 +106,7 @@ def test_the_binding(name: str) -> None:
     assert "tests/test_binding.py" in tree
 
 
-@pytest.mark.parametrize("text", [AG_ALL, RS], ids=["ag", "rs"])
+@pytest.mark.parametrize("text", [AG_ALL, RS, IN_NETWORK], ids=["ag", "rs", "network"])
 def test_sources_are_formatted(text: str, tmp_path: Path) -> None:
     """Those that come from templates; the others are checked where they lie."""
     tree = render_project(compile_kernel(kernel(text)))

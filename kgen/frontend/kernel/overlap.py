@@ -34,7 +34,17 @@ def overlap_of(written: OverlapSpec) -> Overlap:
 def check_overlap(spec: KernelSpec) -> list[Diagnostic]:
     """Choices that are out of range, or that go with nothing in the graph or with no other choice."""
     faults = [*_matmul(spec), *_communication(spec), *_transfer(spec)]
-    return [Diagnostic(spec.span("overlap", *at), message, expected) for at, message, expected in faults]
+    found = [Diagnostic(spec.span("overlap", *at), message, expected) for at, message, expected in faults]
+    return [*found, *_world(spec)]
+
+
+def _world(spec: KernelSpec) -> Iterator[Diagnostic]:
+    """The network adds what several devices have."""
+    first, last = (spec.world,) * 2 if isinstance(spec.world, int) else (spec.world.first, spec.world.last)
+    there = transfers([op.op for op in spec.graph], spec.deterministic)
+    if spec.overlap.transfer == "multimem" and Transfer.MULTIMEM in there and first == 1:
+        message = "multimem adds what two ranks or more have, but the world may be 1"
+        yield Diagnostic(spec.span("world"), message, f"2..{last}" if last > 2 else "2")
 
 
 def _matmul(spec: KernelSpec) -> Iterator[Fault]:
@@ -91,7 +101,8 @@ def _communication(spec: KernelSpec) -> Iterator[Fault]:
 
 def _transfer(spec: KernelSpec) -> Iterator[Fault]:
     asked = spec.overlap
-    there = transfers([op.op for op in spec.graph])
+    kinds = [op.op for op in spec.graph]
+    there = transfers(kinds, spec.deterministic)
     of_sms = " or ".join(transfer for transfer in there if transfer is not Transfer.COPY_ENGINE)
     reduction = next(
         (op.op for op in spec.graph if isinstance(op, ops.ReduceScatterOp | ops.AllReduceOp)), ""
@@ -108,4 +119,6 @@ def _transfer(spec: KernelSpec) -> Iterator[Fault]:
             yield ("transfer",), message, " or ".join(there)
         if reduction and spec.deterministic:
             message = "multimem adds inside the network, where additions have no fixed order"
+            if Transfer.MULTIMEM in transfers(kinds, deterministic=False):
+                message += " (deterministic: false allows that)"
             yield ("transfer",), message, " or ".join(there)

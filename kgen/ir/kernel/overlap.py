@@ -51,8 +51,17 @@ TILE = Tile(128, 256, 64)
 STAGES = range(2, 5)
 
 
-def transfers(kinds: Sequence[str]) -> tuple[Transfer, ...]:
-    """What can move the bytes of a generated kernel, by the kinds of its operators in order."""
+def transfers(kinds: Sequence[str], deterministic: bool) -> tuple[Transfer, ...]:
+    """What can move the bytes of a generated kernel, by the kinds of its operators in order.
+
+    deterministic: additions have a fixed order, which those in the network have not.
+    """
     gathers = tuple(kinds) == ("all_gather", "matmul")
     multiplies = "matmul" in kinds
-    return (Transfer.REGISTER, *(Transfer.TMA,) * multiplies, *(Transfer.COPY_ENGINE,) * gathers)
+    in_network = tuple(kinds) == ("all_reduce",) and not deterministic
+    return (
+        Transfer.REGISTER,
+        *(Transfer.TMA,) * multiplies,
+        *(Transfer.COPY_ENGINE,) * gathers,
+        *(Transfer.MULTIMEM,) * in_network,
+    )

@@ -1,6 +1,7 @@
 """Pass 1 on collectives by themselves: the tasks of all ranks, and of the caller before and after a call.
 
-Ranks move data between the memories of the callers, which are the same in every call.
+Ranks move data between the memories of the callers, which are the same in every call; the network between
+memories of the library, to and from which each rank copies.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from kgen.ir.kernel.graph import KernelGraph
 from kgen.ir.region import Access, volume
 from kgen.passes.kernel.stages import CALLS, Region, box_of, check_alone, decompose_error, own_part, turn
 from kgen.plan.kernel.instance import CollectiveInstance, Kind, Shape, Stage, Task
-from kgen.plan.kernel.runtime import PIECE, Collective, collective_of
+from kgen.plan.kernel.runtime import PIECE, Collective, collective_of, in_network
 from kgen.plan.kernel.tiles import Shards, divide_up
 
 _INPUT, _OUTPUT, _PLACES = "input", "output", "places"
+_NETWORK = {_INPUT: "network.input", _OUTPUT: "network.output"}
 
 
 def make_collective(
@@ -31,19 +33,22 @@ def make_collective(
     stages = []
     for call in range(1, calls + 1):
         stages += [maker.filled(call)]
-        stages += maker.one_shot(call, block) if block else [maker.moved(call)]
+        if maker.in_network:
+            stages += [maker.copied_in(call), maker.moved(call), maker.copied_out(call)]
+        else:
+            stages += maker.one_shot(call, block) if block else [maker.moved(call)]
         stages += [maker.used(call)]
     stages = [stage for stage in stages if stage.tasks]
     for stage in stages:
         check_alone(stage)
         _check_whole(stage, maker)
-    return CollectiveInstance(maker.shape, tuple(stages), maker.collective, block > 0)
+    return CollectiveInstance(maker.shape, tuple(stages), maker.collective, block > 0, maker.in_network)
 
 
 class _Maker:
     def __init__(self, graph: KernelGraph, shape: Shape) -> None:
         (op,) = graph.ops
-        self.name, self.collective = op.name, collective_of(graph)
+        self.name, self.collective, self.in_network = op.name, collective_of(graph), in_network(graph)
         if self.collective is Collective.ALL_REDUCE:
             shape = Shape(shape.m * shape.n // PIECE, PIECE, 0, shape.world)
         self.shape, self.shards, self.ranks = shape, Shards(shape.m, shape.world), range(shape.world)
@@ -70,6 +75,19 @@ class _Maker:
         used = Access(f"used.{call}", box_of(uses, lambda t: (t.rank, 0, 1, 0, 1)))
         return self._stage(Kind.USE, uses, [Access(_OUTPUT, box_of(uses, own_part))], used)
 
+    def copied_in(self, call: int) -> Stage:
+        """Each rank copies its input, over that of the call before."""
+        return self._copied(Kind.COPY_IN, call, _INPUT, _NETWORK[_INPUT])
+
+    def copied_out(self, call: int) -> Stage:
+        """And its output to the caller's."""
+        return self._copied(Kind.COPY_OUT, call, _NETWORK[_OUTPUT], _OUTPUT)
+
+    def _copied(self, kind: Kind, call: int, source: str, to: str) -> Stage:
+        tasks = [Task(kind, call, r, r, *self.part(_INPUT, r), r, 0, 0) for r in self.ranks]
+        box = box_of(tasks, own_part)
+        return self._stage(kind, tasks, [Access(source, box)], Access(to, box))
+
     def moved(self, call: int) -> Stage:
         """Each rank moves what it has to whoever gets it; sums are of its share of what everybody has."""
         moves = [task for task in self._moves(call) if task.rows]
@@ -78,7 +96,8 @@ class _Maker:
         to_peers = box_of(moves, lambda t: (t.peer, *own_part(t)[1:]))
         read = everybody if self.collective.sums else box
         written = everybody if self.collective is Collective.ALL_REDUCE else to_peers
-        return self._stage(Kind.MOVE, moves, [Access(_INPUT, read)], Access(_OUTPUT, written))
+        source, to = (_NETWORK[t] if self.in_network else t for t in (_INPUT, _OUTPUT))
+        return self._stage(Kind.MOVE, moves, [Access(source, read)], Access(to, written))
 
     def one_shot(self, call: int, block: int) -> Iterator[Stage]:
         """Each rank sends each block of its summand to all, and adds up what came to it."""
@@ -126,8 +145,8 @@ def _length(part: tuple[int, ...]) -> int:
 
 
 def _check_whole(stage: Stage, maker: _Maker) -> None:
-    """Every rank's output is written as a whole."""
-    if stage.write.tensor != _OUTPUT:
+    """Every rank's output is written as a whole, also where the network sends it."""
+    if stage.write.tensor not in (_OUTPUT, _NETWORK[_OUTPUT]):
         return
     wanted = sum(rows * columns for r in maker.ranks for _, rows, _, columns in [maker.part(_OUTPUT, r)])
     written = int(np.sum(volume(stage.write.box)))

@@ -18,7 +18,7 @@ from kgen.passes.kernel.decompose import make_instance
 from kgen.passes.kernel.decompose_collective import make_collective
 from kgen.passes.kernel.protocol import check_calls, check_progress, check_protocol
 from kgen.passes.kernel.samples import collective_samples, product_samples, transfer_samples
-from kgen.passes.kernel.stages import task_graph
+from kgen.passes.kernel.stages import CALLS, task_graph
 from kgen.passes.linearize import linearize
 from kgen.passes.normalize import normalize
 from kgen.passes.verify import Stage, verify
@@ -37,8 +37,8 @@ _BLOCKS = 3  # of threads, of an all-reduce in one shot
 class Sample:
     """What the passes found at one size: tasks and pairs of all ranks and calls, and how they are ordered.
 
-    crossing: pairs of tasks of two ranks that each family of flags orders. shots: of an all-reduce, else 0.
-    transfers: what gathers the rows of each call, where that is not always registers.
+    crossing: pairs of tasks of two ranks that each family of flags orders. shots: of an all-reduce of ranks,
+    else 0. transfers: what moves the bytes of each call, where that is not always registers.
     """
 
     shape: Shape
@@ -112,14 +112,16 @@ def _check_product(graph: KernelGraph, plan: ProductPlan) -> Iterator[Sample]:
 
 
 def _check_collective(graph: KernelGraph, plan: CollectivePlan) -> Iterator[Sample]:
+    network = plan.transfer is Transfer.MULTIMEM
     for shape in collective_samples(plan):
         blocks = [0]  # one shot: a few blocks, the last of them ragged
-        if plan.collective is Collective.ALL_REDUCE:
+        if plan.collective is Collective.ALL_REDUCE and not network:
             blocks.append(divide_up(shape.m * shape.n // PIECE, _BLOCKS))
         for block in blocks:
             instance = make_collective(graph, shape, block=block)
             check_calls(instance)
-            yield _sample(instance, shape)
+            sample = _sample(instance, shape)
+            yield replace(sample, transfers=(plan.transfer,) * CALLS) if network else sample
 
 
 def _sample(instance: Instance, shape: Shape) -> Sample:
@@ -128,7 +130,7 @@ def _sample(instance: Instance, shape: Shape) -> Sample:
     pairs = sum(int(np.count_nonzero(block.mask)) for block in linear.pairs)
     shots = 0
     if isinstance(instance, CollectiveInstance) and instance.collective is Collective.ALL_REDUCE:
-        shots = 1 if instance.one_shot else 2
+        shots = 0 if instance.in_network else 1 if instance.one_shot else 2
     return Sample(shape, len(instance.tasks), pairs, len(linear.events), crossing, shots)
 
 

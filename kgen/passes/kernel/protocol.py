@@ -115,10 +115,10 @@ def check_calls(instance: CollectiveInstance, *, awaited_by: Flags = waits, set_
     before: dict[int, set[int]] = {}
     for i, task in enumerate(tasks):
         before[i] = {j for flag in awaited_by(task, instance) for j in setters[flag]}
-    phases = {Kind.FILL: 0, Kind.USE: 2}
+    phases = {Kind.FILL: 0, Kind.COPY_IN: 1, Kind.COPY_OUT: 3, Kind.USE: 4}
     for rank in range(instance.shape.world):
         own = [i for i, task in enumerate(tasks) if task.rank == rank]
-        own.sort(key=lambda i: (tasks[i].call, phases.get(tasks[i].kind, 1), tasks[i].block))
+        own.sort(key=lambda i: (tasks[i].call, phases.get(tasks[i].kind, 2), tasks[i].block))
         for earlier, later in pairwise(own):
             before[later].add(earlier)
     _check_acyclic(before, instance)

@@ -19,6 +19,7 @@ from kgen.plan.kernel.runtime import (
     collective_of,
     copies_of,
     form_of,
+    in_network,
 )
 from kgen.plan.kernel.tiles import divide_up
 
@@ -86,6 +87,8 @@ def _least_rows(graph: KernelGraph) -> int:
 
 
 def _of_collective(graph: KernelGraph) -> Choice:
+    if in_network(graph):
+        return Choice(None, Transfer.MULTIMEM, _IN_NETWORK)
     what = collective_of(graph)
     why = _TRANSFER_OF_SUMS if what.sums else _TRANSFER_OF_COPIES
     reasons = [("transfer", Transfer.REGISTER.value, _ASKED if graph.overlap.transfer is not None else why)]
@@ -130,6 +133,20 @@ _SHOTS = (
     "share of everybody's and sends that to all, which is world / 2 times less to send, but waits twice; one "
     f"shot takes an SM for each {ONE_SHOT_BYTES >> 10} KiB, so with fewer than "
     f"{ONE_SHOT_MOST // ONE_SHOT_BYTES} SMs (`sms`, or ranks that share a GPU) two are taken of less already"
+)
+_IN_NETWORK = (
+    ("transfer", Transfer.MULTIMEM.value, _ASKED),
+    (
+        "additions",
+        "f32, in any order",
+        "the network makes them (NVLink multicast): a rank has it add up its share of what all have, and "
+        "send the sum to all",
+    ),
+    (
+        "copies",
+        "of the input and of the output",
+        "the network reaches only memory that the library has bound for it, on a device for each rank",
+    ),
 )
 _FEW_ROWS = (
     "they fill no tile, and a call takes as long as the weight takes to read: all SMs read equal parts "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kgen.ir.kernel.overlap import Transfer
 from kgen.plan.kernel.measured import Curve, Machine
 from kgen.plan.kernel.plan import CollectivePlan
 from kgen.plan.kernel.runtime import ONE_SHOT_MOST, PIECE, Collective
@@ -19,7 +20,8 @@ class CollectivePrediction:
     """A call on one rank, in seconds, inside a CUDA graph. There is nothing to hide it behind.
 
     sent: bytes to peers, or read by them. shots: of an all-reduce, else 0. library: the time of NCCL; guess:
-    which was measured for larger calls only, or for fewer ranks.
+    which was measured for larger calls only, or for fewer ranks. measured: whether anything like it was; else
+    own is what link and memory need at least.
     """
 
     sizes: Mapping[str, int]
@@ -29,6 +31,7 @@ class CollectivePrediction:
     library: float
     own: float
     guess: bool
+    measured: bool = True
 
     @property
     def speed_up(self) -> float:
@@ -40,6 +43,8 @@ class CollectivePrediction:
         """In words."""
         if self.world == 1:
             return "nothing to send: a copy"
+        if not self.measured:
+            return "never measured; it takes no less"
         how = "as fast as"
         if not 1 / _SAME < self.speed_up < _SAME:
             how = "faster than" if self.speed_up > 1 else "slower than"
@@ -56,6 +61,13 @@ def predict_collective(
         copy = machine.graph_launch + 2 * whole / machine.memory
         return CollectivePrediction(sizes, world, 0, 0, copy, copy, guess=False)
     sent = fewest = (world - 1) * _share(plan, full, world)
+    nccl = nccl_of(plan, machine)
+    guess = world > _MEASURED_WORLD or fewest < nccl.own
+    if plan.transfer is Transfer.MULTIMEM:
+        sent, own = _in_network(whole, world, machine)
+        return CollectivePrediction(
+            sizes, world, sent, 0, nccl.seconds(fewest), own, guess=guess, measured=False
+        )
     shots, moved = 0, machine.sums if what.sums else machine.copies
     if what is Collective.ALL_REDUCE:
         shots = 1 if whole <= ONE_SHOT_MOST else 2
@@ -63,9 +75,15 @@ def predict_collective(
         sent, moved = (world - 1) * whole, machine.one_shot
     waits = 1 if shots == 1 else 2  # else also for all to begin
     own = machine.graph_launch + waits * machine.flag + moved.seconds(sent)
-    nccl = nccl_of(plan, machine)
-    guess = world > _MEASURED_WORLD or fewest < nccl.own
     return CollectivePrediction(sizes, world, sent, shots, nccl.seconds(fewest), own, guess)
+
+
+def _in_network(whole: int, world: int, machine: Machine) -> tuple[int, float]:
+    """Bytes that a rank sends (all of its summand, its share of the sums), and the least time with copies."""
+    sent = whole + divide_up(whole, world)
+    link = sent / machine.transfers[Transfer.REGISTER].rate
+    copies = 2 * (machine.graph_launch + 2 * whole / machine.memory)
+    return sent, machine.graph_launch + 2 * machine.flag + link + copies
 
 
 def nccl_of(plan: CollectivePlan, machine: Machine) -> Curve:

@@ -90,25 +90,32 @@ def _done(task: Task, rank: int, free_after: int) -> Iterator[Flag]:
         yield Flag(Family.DONE, call, task.rank, rank)
 
 
+def _first_and_last(instance: CollectiveInstance) -> tuple[Kind, Kind]:
+    """What a rank does with the memory that peers read and write, before and after they do."""
+    return (Kind.COPY_IN, Kind.COPY_OUT) if instance.in_network else (Kind.FILL, Kind.USE)
+
+
 def _set_by_collective(task: Task, instance: CollectiveInstance) -> Iterator[Flag]:
     """A call begins when its input is there and the output of the last is free; it has moved its part."""
+    first, last = _first_and_last(instance)
     for rank in _peers(task, instance):
-        if task.kind is Kind.FILL:
+        if task.kind is first:
             yield Flag(Family.BEGUN, task.call, rank, task.rank)
-        elif task.kind is Kind.USE:
+        elif task.kind is last:
             yield Flag(Family.BEGUN, task.call + 1, rank, task.rank)
-        else:
+        elif task.kind is Kind.MOVE:
             yield Flag(Family.DONE, task.call, rank, task.rank)
 
 
 def _awaited_by_collective(task: Task, instance: CollectiveInstance) -> Iterator[Flag]:
     """What the caller does after a call comes after its end."""
+    first, last = _first_and_last(instance)
     for rank in _peers(task, instance):
         if task.kind is Kind.MOVE:
             yield Flag(Family.BEGUN, task.call, task.rank, rank)
-        elif task.kind is Kind.USE:
+        elif task.kind is last:
             yield Flag(Family.DONE, task.call, task.rank, rank)
-        elif task.call > 1:
+        elif task.kind is first and task.call > 1:
             yield Flag(Family.DONE, task.call - 1, task.rank, rank)
 
 

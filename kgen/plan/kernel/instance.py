@@ -30,6 +30,8 @@ class Kind(StrEnum):
     MOVE = "move"  # from the rank's input to a peer's output, or its share of the sum to whoever gets that
     PUSH_SUMMAND = "push summand"  # a block of pieces, to a peer's workspace
     ADD = "add"  # a block of pieces: the rank's summand and what its peers have pushed
+    COPY_IN = "copy in"  # the input, to where the network reaches it
+    COPY_OUT = "copy out"  # the output, from where the network has sent it
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +140,13 @@ class ProductInstance(Instance):
 class CollectiveInstance(Instance):
     """Of a collective by itself. The tensor of an all-reduce is seen as rows of one piece: those are dealt.
 
-    one_shot: an all-reduce in which each rank adds up everything.
+    one_shot: an all-reduce in which each rank adds up everything. in_network: one that the network adds up,
+    in memory of the library.
     """
 
     collective: Collective
     one_shot: bool
+    in_network: bool = False
 
 
 def gathered_in(call: int, copied: Collection[int]) -> int:

@@ -17,7 +17,8 @@ from kgen.plan.kernel.runtime import Collective
 class CollectiveMachine:
     """Each rank has matrices of the whole shape, of which its part is used; the rest stays poisoned.
 
-    Inputs and outputs are those of the caller, the same in every call.
+    Inputs and outputs are those of the caller, the same in every call; `sent` and `received` those of the
+    library, where the network adds.
     """
 
     def __init__(
@@ -27,6 +28,9 @@ class CollectiveMachine:
         self.x, self.instance = op.reads["x"], instance
         self.calls, self.shape = calls, instance.shape
         self.inputs, self.results = self._matrices(), self._matrices()
+        self.sent, self.received = self.inputs, self.results
+        if instance.in_network:
+            self.sent, self.received = self._matrices(), self._matrices()
         # By turn, block, source and the rank whose workspace it is.
         self.places: dict[tuple[int, int, int, int], Array] = {}
         self.outputs: dict[int, Ranks] = {
@@ -40,8 +44,12 @@ class CollectiveMachine:
         if task.kind is Kind.FILL:
             given = self.calls[task.call - 1][self.x][task.rank]
             own[part] = np.asarray(given, np.float64).reshape(task.rows, task.columns)
+        elif task.kind is Kind.COPY_IN:
+            self.sent[task.rank][part] = own[part]
+        elif task.kind is Kind.COPY_OUT:
+            self.results[task.rank][part] = self.received[task.rank][part]
         elif task.kind is Kind.MOVE and self.instance.collective is Collective.ALL_REDUCE:
-            for result in self.results:
+            for result in self.received:
                 result[part] = self._sum(part)
         elif task.kind is Kind.MOVE and self.instance.collective is Collective.SCATTER:
             self.results[task.rank][part] = self._sum(part)
@@ -55,7 +63,7 @@ class CollectiveMachine:
             self._use(task, part)
 
     def _sum(self, part: tuple[slice, slice]) -> Array:
-        total: Array = np.sum([given[part] for given in self.inputs], axis=0)
+        total: Array = np.sum([given[part] for given in self.sent], axis=0)
         return total
 
     def _sum_of_pushed(self, task: Task, own: Array) -> Array:

@@ -89,6 +89,11 @@ def copies_of(graph: KernelGraph) -> Copies:
     return Copies.BY_SIZE if chosen else Copies.NEVER
 
 
+def in_network(graph: KernelGraph) -> bool:
+    """Whether the network adds, in a graph without `refusals`: `pk::engine::NetworkAllReduce`."""
+    return graph.overlap.transfer is Transfer.MULTIMEM
+
+
 def collective_of(graph: KernelGraph) -> Collective:
     """What a graph without a product does."""
     (op,) = graph.ops
@@ -144,7 +149,7 @@ def _product(graph: KernelGraph) -> Iterator[Problem]:
 
 def _overlap(graph: KernelGraph) -> Iterator[Problem]:
     asked = graph.overlap
-    moved_by = transfers([op.kind for op in graph.ops])
+    moved_by = transfers([op.kind for op in graph.ops], graph.deterministic)
     if asked.schedule is not None and asked.transfer is Transfer.COPY_ENGINE:
         yield _choice("schedule", asked.schedule, "none: the copy engine uses no SM")
     elif asked.schedule not in (None, *SCHEDULES):

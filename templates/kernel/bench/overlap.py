@@ -72,6 +72,14 @@ def check_world(kernel: dict[str, Any], world: int) -> None:
         raise CannotRun(f"--world {world}: the numbers of ranks of {kernel['name']} are {taken}")
 
 
+def check_kind(kernel: dict[str, Any]) -> None:
+    """Raises CannotRun for a kernel that is not run on GPUs."""
+    if kernel["in_network"]:
+        raise CannotRun(
+            f"{kernel['name']} adds by NVLink multicast, which has never been run on GPUs, and is not by this"
+        )
+
+
 def check_machine(world: int) -> None:
     """Raises CannotRun where PyTorch or GPUs are missing."""
     try:
@@ -168,6 +176,7 @@ def main() -> int:
     kernel = json.loads((PROJECT / "kernel.json").read_text())
     arguments = parse_arguments(kernel)
     try:
+        check_kind(kernel)
         check_world(kernel, arguments.world)
         cases = [sizes_of(kernel, case, arguments.world) for case in arguments.case or [""]]
         check_machine(arguments.world)

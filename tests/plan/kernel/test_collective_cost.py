@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from kgen.passes.kernel.pipeline import compile_kernel
 from kgen.plan.kernel.cost_collective import CollectivePrediction, predict_collective
 from kgen.plan.kernel.measured import H200, Curve
 from kgen.plan.kernel.plan import CollectivePlan
 from kgen.report.kernel import explain_kernel
-from tests.kernels import COLLECTIVES, kernel, shipped
+from tests.kernels import COLLECTIVES, IN_NETWORK, kernel, shipped
 
 MIB = 1 << 20
 US = 1e-6
@@ -85,6 +88,35 @@ def test_a_world_of_one_copies() -> None:
     found = predicted("all_reduce", 4096, 1)
     assert (found.sent, found.shots, found.speed_up) == (0, 0, 1)
     assert found.own == pytest.approx(0.56 * US + 2 * 4096 * 8192 * 2 / 4.5e12)
+
+
+def in_network(m: int, world: int) -> CollectivePrediction:
+    plan = compile_kernel(kernel(IN_NETWORK.replace("M: 1..64, N: 48", "M: 1..65536, N: 8192"))).plan
+    assert isinstance(plan, CollectivePlan)
+    return predict_collective(plan, {"M": m}, world, H200)
+
+
+def test_sums_in_the_network_were_never_measured() -> None:
+    """The time is what cannot be less: all of the summand and a share of the sums sent, and two copies."""
+    found = in_network(16384, 4)  # 256 MiB
+    assert (found.sent, found.shots, found.measured) == (256 * MIB + 64 * MIB, 0, False)
+    copies = 2 * (0.56 * US + 2 * 256 * MIB / 4.5e12)
+    assert found.own == pytest.approx(0.56 * US + 2 * 1.2 * US + 320 * MIB / 368e9 + copies)
+    assert found.verdict == "never measured; it takes no less"
+    assert predicted("all_reduce", 16384, 4).measured
+    assert in_network(1, 2).shots == 0
+
+
+def test_the_report_of_sums_in_the_network() -> None:
+    report = explain_kernel(compile_kernel(kernel(IN_NETWORK)))
+    about = report.to_json()
+    assert {p["measured"] for p in about["predictions"]} == {False}
+    assert {tuple(sample["transfers"]) for sample in about["samples"]} == {("multimem",) * 3}
+    assert not any("shots" in sample for sample in about["samples"])
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(report.to_table())
+    assert "Sums in the network were never measured" in console.export_text()
+    assert "measured" not in explain_kernel(compile_kernel(shipped("all_reduce"))).to_json()["predictions"][0]
 
 
 @pytest.mark.parametrize("name", ["all_gather", "reduce_scatter", "all_reduce", "all_to_all"])

@@ -15,7 +15,7 @@ from kgen.plan.kernel.plan import CollectivePlan, DimRow, Part, Role
 from kgen.plan.kernel.runtime import ONE_SHOT_BYTES, ONE_SHOT_MOST, PIECE, Collective
 from kgen.render.kernel import make_kernel
 from kgen.spec.kernel_fields import MAX_WORLD
-from tests.kernels import AG, AR, COLLECTIVES, GEMM, RS, collective, kernel
+from tests.kernels import AG, AR, COLLECTIVES, GEMM, IN_NETWORK, RS, collective, kernel
 
 SHARDS = {  # of the input and of the output
     "gather": (0, None),
@@ -143,6 +143,47 @@ def test_choices() -> None:
     assert chosen(COLLECTIVES["all_reduce"]) == {"transfer": "register", **shots, **order}
     asked = compile_kernel(kernel(COLLECTIVES["gather"] + "overlap: {transfer: register}\n")).choice.reasons
     assert asked == (("transfer", "register", "the spec asks for it"),)
+
+
+def test_in_the_network() -> None:
+    """Only a spec that names it gets it, and nothing of the caller is then seen by peers."""
+    plan = plan_of(IN_NETWORK)
+    assert (plan.transfer, plan.schedule, plan.worlds) == (Transfer.MULTIMEM, None, (2, 3, 4, 5, 6, 7, 8))
+    assert (plan.collective, plan.deterministic) == (Collective.ALL_REDUCE, False)
+    found = make_kernel(plan)
+    assert (found["in_network"], found["shares"], found["communicates"]) == (True, False, True)
+    chosen = {what: (value, why) for what, value, why in compile_kernel(kernel(IN_NETWORK)).choice.reasons}
+    assert list(chosen) == ["transfer", "additions", "copies"]
+    assert chosen["transfer"] == ("multimem", "the spec asks for it")
+    assert chosen["additions"][0] == "f32, in any order"
+    left_open = plan_of(IN_NETWORK.replace("overlap: {transfer: multimem}", ""))
+    assert (left_open.transfer, make_kernel(left_open)["in_network"]) == (Transfer.REGISTER, False)
+    assert left_open.digest != plan.digest
+
+
+@pytest.mark.parametrize("text", [*COLLECTIVES.values(), AG, AR, GEMM, RS])
+@pytest.mark.parametrize("loose", ["", "deterministic: false\n"])
+def test_nothing_else_is_in_the_network(text: str, loose: str) -> None:
+    compilation = compile_kernel(kernel(text + loose))
+    assert not make_kernel(compilation.plan)["in_network"]
+    assert "multimem" not in str(compilation.choice)
+
+
+@pytest.mark.parametrize("name", ["gather", "scatter"])
+def test_other_collectives_are_not_there_yet(name: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        compile_kernel(kernel(f"{COLLECTIVES[name]}deterministic: false\noverlap: {{transfer: multimem}}\n"))
+    message = "overlap.transfer: multimem is not there yet, only register"
+    assert [(str(p), getattr(p, "setting", "")) for p in caught.value.problems] == [
+        (message, "overlap.transfer")
+    ]
+
+
+def test_what_else_could_move_the_bytes() -> None:
+    with pytest.raises(CompileError, match="tma is not there yet, only register or multimem"):
+        compile_kernel(kernel(IN_NETWORK.replace("multimem", "tma")))
+    with pytest.raises(CompileError, match=r"tma is not there yet, only register$"):
+        compile_kernel(kernel(COLLECTIVES["all_reduce"] + "overlap: {transfer: tma}\n"))
 
 
 def test_a_vector_is_refused() -> None:

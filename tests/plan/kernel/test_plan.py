@@ -237,6 +237,7 @@ def test_collectives_are_not_copied() -> None:
     [
         (AG, "multimem", "register or tma or copy_engine"),
         (RS + "deterministic: false\n", "multimem", "register or tma"),
+        (f"{AR}deterministic: false\n", "multimem", "register or tma"),
         (COLLECTIVES["gather"], "copy_engine", "register"),
     ],
 )

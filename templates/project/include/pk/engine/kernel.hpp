@@ -21,6 +21,21 @@ namespace pk::engine {
 
 inline constexpr std::uint32_t default_timeout_ms = 20000;
 
+// An operation that has memory of its own over ranks: Network, which is made like PeerMemory, and
+// fill_network.
+template <class Operation>
+concept InNetwork = requires { typename Operation::Network; };
+
+struct NoNetwork {};
+template <class Operation>
+struct NetworkOf {
+    using type = NoNetwork;
+};
+template <InNetwork Operation>
+struct NetworkOf<Operation> {
+    using type = typename Operation::Network;
+};
+
 // Operation: what is run, an overlapped product (product.hpp) or a collective by itself (collective.hpp).
 // Program, what kgen compiled (abi, digest of the plan, least_world, most_world, Dims); Device, which runs
 // it; Arguments, what all runs have in common; check_sizes, plan, fill; Checked and check, which throw what
@@ -77,6 +92,9 @@ public:
             device_->limit(capacity);
         peers_ = bootstrap::PeerMemory(*exchange, plan.bytes, device_->number());
         bootstrap::probe(*exchange, peers_, timeout_ms);
+        if constexpr (InNetwork<Operation>) {
+            network_ = typename Operation::Network(*exchange, plan.network_bytes, device_->number());
+        }
         bootstrap::together(*exchange, [&] { fill(plan, timeout_ms); });
     }
 
@@ -120,15 +138,30 @@ public:
         info.cuda = Device::is_cuda ? 1 : 0;
         info.device = device_->number();
         info.workspace_bytes = peers_.bytes();
+        if constexpr (InNetwork<Operation>) info.workspace_bytes += network_.bytes();
         info.local_bytes = device_->bytes();
         info.peer_memory = peers_.way();
         *given = info;
     }
 
 protected:
-    ~Kernel() = default;
+    ~Kernel() {
+        if constexpr (InNetwork<Operation>) {
+            if (may_be_late()) network_.abandon();
+        }
+    }
 
 private:
+    // Whether a peer may still be inside a run that has failed here: this rank did not see it end.
+    bool may_be_late() const {
+        try {
+            device_->wait();
+            return device_->failed();
+        } catch (const Error&) {
+            return true;
+        }
+    }
+
     // Every rank must mean the same by what it reads and writes.
     void agree(bootstrap::Exchange& exchange) const {
         struct Card {
@@ -165,6 +198,7 @@ private:
         for (std::uint32_t r = 0; r < world_; ++r) common_.peers[r] = peers_.at(static_cast<int>(r));
         common_.timeout_ns = std::uint64_t{timeout_ms} * 1000000;
         Operation::fill(common_, plan);
+        if constexpr (InNetwork<Operation>) Operation::fill_network(common_, network_);
         device_->fill(common_);
     }
 
@@ -183,6 +217,7 @@ private:
     std::uint32_t rank_ = 0, world_ = 1;
     std::unique_ptr<bootstrap::Exchange> exchange_;
     bootstrap::PeerMemory peers_;
+    [[no_unique_address]] typename NetworkOf<Operation>::type network_;
     SharedMemory shared_;
     std::unique_ptr<Device> device_;  // goes first: nothing runs then
     typename Operation::Arguments common_ = {};

@@ -31,15 +31,19 @@ PK_HOST_DEVICE constexpr PieceShards deal_pieces(std::uint64_t all, std::uint32_
     return {all, (all + world - 1) / world};
 }
 
-// Matrices are dense. card: of what the ranks must have in common, told to the peers with the flag that says
-// that this rank has begun.
-struct Moves : Call {
+// What ranks do between a begin and an end of all of them. card: of what they must have in common, told to
+// the peers with the flag that says that this rank has begun.
+struct Together : Call {
+    std::uint32_t card;
+    std::uint64_t cards, begun, done;  // places in the workspace: u32 [rank]
+};
+
+// Matrices are dense.
+struct Moves : Together {
     const void* ins[max_ranks];  // this rank's input; where the ranks' are added up, everybody's
     void* outs[max_ranks];       // everybody's output; of a scatter this rank's
     PieceShards rows;            // of the whole tensor. An all-reduce deals pieces: its rows are of one
     std::uint64_t row_pieces;    // of 16 bytes
-    std::uint32_t card;
-    std::uint64_t cards, begun, done;  // places in the workspace: u32 [rank]
 };
 
 // An all-reduce in one shot: each block of threads sends its pieces of the summand to all ranks, and adds up

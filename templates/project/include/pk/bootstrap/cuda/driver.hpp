@@ -41,21 +41,21 @@ struct Driver {
         fail(status, "the CUDA driver cannot ", what, ": ", name);
     }
 
-private:
+    // version: of CUDA that the function is of, as 1000 * major + 10 * minor.
     template <class Function>
-    static void find(const char* name, Function& function) {
-        static constexpr unsigned version = 12000;  // the functions as of CUDA 12.0
+    static void find(const char* name, Function& function, unsigned version = 12000) {
         void* found = nullptr;
         cudaDriverEntryPointQueryResult result{};
         cuda::check(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result),
                     "look into its driver");
         if (result != cudaDriverEntryPointSuccess || found == nullptr) {
-            fail(Status::unsupported_device, "the CUDA driver has no ", name,
-                 ", expected that of CUDA 12.0 or later");
+            fail(Status::unsupported_device, "the CUDA driver has no ", name, ", expected that of CUDA ",
+                 version / 1000, ".", version % 1000 / 10, " or later");
         }
         function = reinterpret_cast<Function>(found);
     }
 
+private:
     static Driver load() {
         Driver d{};
         find("cuGetErrorName", d.get_error_name);

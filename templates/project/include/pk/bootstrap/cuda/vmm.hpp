@@ -90,9 +90,10 @@ inline VmmHandle import_vmm_memory(const UniqueFd& fd) {
     return VmmHandle(handle);
 }
 
-// All `bytes` of a handle's memory at an address of this process, for the use of `device`.
+// All `bytes` of a handle's memory at an address of this process, for the use of `device`. alignment: of the
+// address; 0: as the driver likes.
 inline std::shared_ptr<char> map_vmm_memory(CUmemGenericAllocationHandle handle, std::size_t bytes,
-                                            int device) {
+                                            int device, std::size_t alignment = 0) {
     const Driver& driver = Driver::get();
     struct Range {
         CUdeviceptr at = 0;
@@ -112,7 +113,7 @@ inline std::shared_ptr<char> map_vmm_memory(CUmemGenericAllocationHandle handle,
     range->bytes = bytes;
     range->device = device;
     std::unique_lock lock(vmm_mutex());
-    driver.check(driver.reserve(&range->at, bytes, 0, 0, 0), "reserve addresses for peer memory");
+    driver.check(driver.reserve(&range->at, bytes, alignment, 0, 0), "reserve addresses for peer memory");
     driver.check(driver.map(range->at, bytes, 0, handle, 0), "map peer memory");
     range->mapped = true;
     CUmemAccessDesc access{};

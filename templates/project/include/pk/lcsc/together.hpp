@@ -1,0 +1,51 @@
+// What the blocks of all ranks do together: all ranks begin; then each does its part; then all have ended, so
+// that inputs may be written and outputs read.
+#pragma once
+
+#include "pk/lcsc/moves.hpp"
+#include "pk/lcsc/patience.hpp"
+#include "pk/ptx/system_memory.hpp"
+
+namespace pk::lcsc {
+
+inline constexpr std::uint32_t mover_threads = 512;
+
+// body(): the part of a thread.
+template <class Body>
+PK_DEVICE void together(const Together& m, Body body) {
+    const std::uint32_t epoch = m.state->epoch + 1;
+    Patience patience(m, blockIdx.x);
+    const auto flags = [&](std::uint32_t rank, std::uint64_t place) {
+        return reinterpret_cast<std::uint32_t*>(m.peers[rank] + place);
+    };
+    // What was enqueued before this kernel has written the input, and the launch has ordered that before.
+    bool there = true;
+    if (threadIdx.x < m.world) {
+        const std::uint32_t r = threadIdx.x;
+        if (blockIdx.x == 0) {
+            store_relaxed(flags(r, m.cards) + m.rank, m.card);
+            signal(flags(r, m.begun) + m.rank, epoch);
+        }
+        there = patience.flag(flags(m.rank, m.begun) + r, epoch, Wait::peer_begun, 0, r) &&
+                patience.agree(m.card, load_relaxed(flags(m.rank, m.cards) + r), r);
+    }
+    if (!__syncthreads_and(there)) return;
+    body();
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
+    // The last block of the grid tells the peers that this rank has ended, for all of whose threads the chain
+    // of additions speaks, and waits until they have. __syncwarp hands on what one lane has acquired.
+    std::uint32_t last = 0;
+    if (threadIdx.x == 0) last = ptx::add_acq_rel_system(&m.state->finished, 1) == gridDim.x - 1;
+    __syncwarp();
+    if (__shfl_sync(~0u, last, 0) == 0) return;
+    if (threadIdx.x == 0) m.state->finished = 0;
+    for (std::uint32_t r = threadIdx.x; r < m.world; r += 32) {
+        signal(flags(r, m.done) + m.rank, epoch);
+        patience.flag(flags(m.rank, m.done) + r, epoch, Wait::peer_moved, 0, r);
+    }
+    __syncwarp();
+    if (threadIdx.x == 0) m.state->epoch = epoch;
+}
+
+}  // namespace pk::lcsc
