@@ -43,6 +43,7 @@ RS_ALL = RS.replace("true], out", "true], bias: s, residual: r, out")
 RS_ALL = RS_ALL.replace("  d: {", f"{_BIAS}  r: {{shape: [M, N], dtype: bf16, shard: {{axis: 0}}}}\n  d: {{")
 SMALL = {"gemm": GEMM, "ag": AG, "ag_silu": AG_SILU, "ag_all": AG_ALL, "rs": RS, "ar": AR}
 ADDED = {"rs_all": RS_ALL, "ar_all": AR_ALL}
+AG_KEEP = AG_ALL.replace("outputs: [c]", "outputs: [c, a_full]")  # with the gathered rows as an output
 
 COLLECTIVE = """\
 kgen: 1

@@ -50,6 +50,7 @@ def _collective(plan: KernelPlan) -> dict[str, Any]:
         "partial": "element",
         "k": None,
         "gather": False,
+        "keep_rows": False,
         "reduce": Reduce.NONE.value,
         "bias": False,
         "residual": False,

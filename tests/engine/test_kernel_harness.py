@@ -14,13 +14,15 @@ from kgen.passes.kernel.pipeline import compile_kernel
 from kgen.render.project import render_project
 from kgen.render.writer import write_tree
 from kgen.toolchain.build import build_project
-from tests.kernels import AG_ALL, AR, AR_ALL, COLLECTIVES, IN_NETWORK, RS, RS_ALL, kernel
+from tests.kernels import AG_ALL, AG_KEEP, AR, AR_ALL, COLLECTIVES, IN_NETWORK, RS, RS_ALL, kernel
 
 from .test_harness import sanitizer
 
 COPIES = AG_ALL.replace("outputs:", "overlap: {transfer: copy_engine}\noutputs:")
+KEEP_COPIES = COPIES.replace("outputs: [c]", "outputs: [c, a_full]")
 KERNELS = {
-    **{"rs": RS, "ar": AR, "rs_all": RS_ALL, "ar_all": AR_ALL, "copies": COPIES},
+    **{"rs": RS, "ar": AR, "rs_all": RS_ALL, "ar_all": AR_ALL},
+    **{"copies": COPIES, "keep": AG_KEEP, "keep_copies": KEEP_COPIES},
     **COLLECTIVES,
     "network": IN_NETWORK,
 }
@@ -53,7 +55,7 @@ def test_host(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["copies", "ar_all", "all_reduce", "network"])
+@pytest.mark.parametrize("name", ["keep_copies", "ar_all", "all_reduce", "network"])
 def test_thread_sanitizer(name: str, tmp_path: Path) -> None:
     project = write(KERNELS[name], tmp_path / "small")
     library = build_project(project, "host-tsan") / "libsmall.so"

@@ -31,7 +31,7 @@ struct Program {
         static constexpr std::uint32_t tile_m = 128, tile_n = 256, tile_k = 64, stages = 4, group = 2,
                                        pace = 0;
         static constexpr bool gather = gathers(What), by_tma = false, bias = false, residual = false,
-                              silu_mul = false;
+                              silu_mul = false, keep_rows = What == Kind::mixed;
         static constexpr std::uint64_t copies_from = What == Kind::copies  ? pk::lcsc::copies_always
                                                      : What == Kind::mixed ? 4000
                                                                            : pk::lcsc::copies_never;
@@ -78,7 +78,7 @@ struct Size {
 struct Run {
     Size size;
     std::uint32_t first, rows;  // of the output, of this rank
-    Matrix a, b, out;
+    Matrix a, b, out, full;
 };
 
 // An element of the output.
@@ -104,12 +104,27 @@ Run make_run(std::uint32_t number, int world, int rank, const Size& size) {
     const auto r = static_cast<std::uint32_t>(rank);
     const std::uint32_t first = shards.begin(r), own = shards.count(r);
     const bool part = What == Kind::scatter;
-    Run run{size, part ? first : 0, part ? own : size.m, {}, {}, {}};
+    Run run{size, part ? first : 0, part ? own : size.m, {}, {}, {}, {}};
     run.a =
         gathers(What) ? matrix(number, r, 0, first, own, size.k) : matrix(number, r, 0, 0, size.m, size.k);
     run.b = matrix(number, r, 1, 0, size.n, size.k);
     run.out.assign(std::size_t{run.rows} * size.n + 8, 0x7fff);
+    run.full.assign(std::size_t{size.m} * size.k + 8, 0x7fff);
     return run;
+}
+
+// The rows of all ranks.
+void check_rows(std::uint32_t turn, int world, const Run& run) {
+    const pk::lcsc::Shards shards = pk::lcsc::deal_rows(run.size.m, static_cast<std::uint32_t>(world));
+    for (std::uint32_t r = 0; r < run.size.m; ++r) {
+        for (std::uint32_t k = 0; k < run.size.k; ++k) {
+            const float got = pk::tile::to_float(pk::tile::bf16{run.full[std::size_t{r} * run.size.k + k]});
+            const int want = value(turn, r / shards.each, 0, r, k);
+            testing::require(got == static_cast<float>(want),
+                             "run " + std::to_string(turn) + " row " + std::to_string(r) + " of all ranks: " +
+                                 std::to_string(got) + ", expected " + std::to_string(want));
+        }
+    }
 }
 
 template <Kind What, class Partial>
@@ -133,11 +148,13 @@ void check_rank(const std::string& name, int world, int rank) {
         call.rows = {"a", run.a.data(), 0};
         call.weight = {"b", run.b.data(), 0};
         call.output = {"c", run.out.data(), 0};
+        if (What == Kind::mixed) call.gathered = {"full", run.full.data(), 0};
         kernel->run(call, nullptr);
     }
     kernel->wait();
     for (std::uint32_t turn = 0; turn < runs.size(); ++turn) {
         const Run& run = runs[turn];
+        if (What == Kind::mixed) check_rows(turn, world, run);
         for (std::uint32_t r = 0; r < run.rows; ++r) {
             for (std::uint32_t c = 0; c < run.size.n; ++c) {
                 const float got =

@@ -47,7 +47,7 @@ def run_without(
 STEPS = protocol_steps()
 OF_COLLECTIVES = ("begun", "done", "finished", "epoch", "partial")
 OF_NETWORK = ("begun", "done", "finished", "epoch")
-OF_PRODUCTS = ("done", "units", "gathered", "partial", "finished", "epoch", "end")
+OF_PRODUCTS = ("done", "units", "gathered", "kept", "partial", "finished", "epoch", "end")
 FAMILIES = {"overlapped": OF_PRODUCTS, "collectives": OF_COLLECTIVES, "network": OF_NETWORK}
 CASES = [
     (source, step)

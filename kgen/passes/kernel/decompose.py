@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from itertools import product
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from kgen.ir.kernel.reduce_scatter import ReduceScatter
 from kgen.ir.region import Access, volume
 from kgen.passes.kernel.stages import CALLS, box_of, check_alone, decompose_error, own_part, turn
 from kgen.plan.kernel.instance import Kind, ProductInstance, Shape, Stage, Task, gathered_in, order_of
-from kgen.plan.kernel.runtime import Reduce
+from kgen.plan.kernel.runtime import Reduce, kept_rows
 from kgen.plan.kernel.tiles import Shards, Tile, TileGrid, TileOrder, divide_up
 
 
@@ -43,9 +44,10 @@ class _Maker:
     def __init__(self, graph: KernelGraph, shape: Shape, grid: TileGrid, copied: frozenset[int]) -> None:
         self.shape, self.grid, self.copied = shape, grid, copied
         self.shards = Shards(shape.m, shape.world)
-        product = graph.matmul
-        self.weights = 1 if product is None or product.up is None else 2
+        matmul = graph.matmul
+        self.weights = 1 if matmul is None or matmul.up is None else 2
         self.gather = any(isinstance(op, AllGather) for op in graph.ops)
+        self.keep_rows = kept_rows(graph) is not None
         self.reduce = _REDUCES.get(type(graph.ops[-1]), Reduce.NONE)
 
     def order(self, rank: int) -> TileOrder:
@@ -82,16 +84,37 @@ def _gather_rows(maker: _Maker, op: KernelOperator, call: int) -> Iterator[Stage
                 tasks.append(Task(kind, call, rank, peer, *part, rank, block, 0))
     write = Access(maker.gathered(call), box_of(tasks, lambda t: (t.peer, t.row, t.rows, 0, t.columns)))
     yield Stage(op.name, kind, call, tuple(tasks), (), write)
+    if maker.keep_rows:
+        yield _keep_rows(maker, op, call)
+
+
+def _keep_rows(maker: _Maker, op: KernelOperator, call: int) -> Stage:
+    """All rows on every rank, by the blocks that were sent; own rows come from the caller's tensor."""
+    height, tasks = maker.grid.tile_rows, []
+    ranks = range(maker.shape.world)
+    for rank, owner in product(ranks, ranks):
+        begin, count = maker.shards.begin(owner), maker.shards.count(owner)
+        for block in range(divide_up(count, height)):
+            row, rows = begin + block * height, min(height, count - block * height)
+            tasks.append(Task(Kind.KEEP_ROWS, call, rank, rank, row, rows, 0, maker.shape.k, owner, block, 0))
+    write = Access(f"{op.out}.{call}", box_of(tasks, own_part))
+    return Stage(
+        op.name, Kind.KEEP_ROWS, call, tuple(tasks), tuple(_reads_gathered(maker, tasks, call)), write
+    )
+
+
+def _reads_gathered(maker: _Maker, tasks: list[Task], call: int) -> Iterator[Access]:
+    """What tasks read of rows that are not their rank's own."""
+    if maker.gather and maker.shape.world > 1:
+        box = box_of(tasks, lambda t: (t.rank, t.row, t.rows if t.owner != t.rank else 0, 0, maker.shape.k))
+        yield Access(maker.gathered(call), box)
 
 
 def _multiply(maker: _Maker, op: KernelOperator, call: int) -> Iterator[Stage]:
     """A tile at a time; own rows come from the caller's tensor, the others' from the workspace."""
     ranks = range(maker.shape.world)
     tasks = [maker.task(Kind.MULTIPLY, call, r, r, tile) for r in ranks for tile in maker.tiles(r)]
-    reads = []
-    if maker.gather and maker.shape.world > 1:
-        box = box_of(tasks, lambda t: (t.rank, t.row, t.rows if t.owner != t.rank else 0, 0, maker.shape.k))
-        reads.append(Access(maker.gathered(call), box))
+    reads = list(_reads_gathered(maker, tasks, call))
     where = f"{op.out}.{call}" if maker.reduce is Reduce.NONE else f"sums.{call}"
     yield Stage(
         op.name, Kind.MULTIPLY, call, tuple(tasks), tuple(reads), Access(where, box_of(tasks, own_part))
@@ -158,6 +181,7 @@ def _check_whole(maker: _Maker, stages: list[Stage]) -> None:
     """The product is computed as a whole on every rank, its sum once, and that is pushed to every peer."""
     world, whole = maker.shape.world, maker.shape.m * maker.shape.n
     wanted = {Kind.MULTIPLY: whole * world, Kind.REDUCE: whole, Kind.PUSH_SUM: whole * (world - 1)}
+    wanted[Kind.KEEP_ROWS] = maker.shape.m * maker.shape.k * world
     for stage in stages:
         written = int(np.sum(volume(stage.write.box)))
         if written != wanted.get(stage.kind, written):

@@ -19,6 +19,7 @@ from kgen.plan.kernel.runtime import (
     collective_of,
     copies_of,
     form_of,
+    kept_rows,
     in_network,
 )
 from kgen.plan.kernel.tiles import divide_up
@@ -63,8 +64,11 @@ def _of_product(graph: KernelGraph) -> ProductChoice:
             add("transfer", both, None, _BY_SIZE.format(rows=_rows_to_copy(graph)))
         else:
             add("transfer", transfer, asked.transfer, _TRANSFER)
-    if form.reduce is not Reduce.NONE and _least_rows(graph) <= NARROW_MOST:
-        add("few rows", f"M * (world - 1) up to {NARROW_MOST}: the weight is read once", None, _FEW_ROWS)
+    if _least_rows(graph) <= NARROW_MOST and copies is not Copies.ALWAYS and kept_rows(graph) is None:
+        exchanged = form.reduce is not Reduce.NONE
+        rows = "M * (world - 1)" if exchanged else "M"
+        why = _FEW_ROWS + (_FEW_SUMS if exchanged else "")
+        add("few rows", f"{rows} up to {NARROW_MOST}: the weight is read once", None, why)
     stages = asked.stages or STAGES[-1]
     add("tile", " x ".join(map(str, TILE)), asked.tile, _TILE)
     add("stages", str(stages), asked.stages, _STAGES)
@@ -150,8 +154,10 @@ _IN_NETWORK = (
 )
 _FEW_ROWS = (
     "they fill no tile, and a call takes as long as the weight takes to read: all SMs read equal parts "
-    "of it, once, and the sums are exchanged in one shot, in which every rank sends each peer all that it "
-    "needs and waits once"
+    "of it, once"
+)
+_FEW_SUMS = (
+    "; the sums are exchanged in one shot, in which every rank sends each peer all that it needs and waits once"
 )
 _ADDITIONS = "a rank has all summands of an element in its registers, so an order costs nothing"
 _TILE = "two consumer warpgroups of 64 x 256 each: the most that the registers of an SM hold"

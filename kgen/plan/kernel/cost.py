@@ -99,18 +99,20 @@ def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Ma
 
 
 def _narrow(plan: ProductPlan, sizes: Mapping[str, int], shape: Shape, machine: Machine) -> Prediction:
-    """A call of few rows: the weight is read once, and each peer gets what it needs of the sums."""
+    """A call of few rows: the weight is read once, before that rows are gathered, or after it sums exchanged."""
     m, n, k, world = shape.m, shape.n, shape.k, shape.world
-    about, others = machine.narrow, world - 1
+    about, others, weights = machine.narrow, world - 1, 2 if plan.silu_mul else 1
     product = _library(plan, m, n, k, machine)
-    own = about.around + n * k * _ELEMENT / about.memory * (1 + m / about.rows)
-    summand = _SUMMAND if plan.deterministic else _ELEMENT
+    own = about.around + n * k * weights * _ELEMENT / about.memory * (1 + m / about.rows)
+    wide = k if plan.gather else n if plan.reduce is not Reduce.NONE else 0
+    if wide == 0 or others == 0:
+        return Prediction(sizes, world, product, 0.0, machine.graph_launch + product, own, 0.0, own)
+    summand = _SUMMAND if plan.reduce is not Reduce.NONE and plan.deterministic else _ELEMENT
     rows = m if plan.reduce is Reduce.ALL else divide_up(m, world)
-    sent = about.exchange.seconds(others * rows * n * summand)
-    communication = _nccl(plan, others * divide_up(m, world) * n, machine)
+    sent = (about.gather if plan.gather else about.exchange).seconds(others * rows * wide * summand)
+    communication = _nccl(plan, others * divide_up(m, world) * wide, machine)
     apart = machine.graph_launch + product + communication
-    transfer = plan.transfer if others else None
-    return Prediction(sizes, world, product, communication, apart, own, sent, own + sent, transfer)
+    return Prediction(sizes, world, product, communication, apart, own, sent, own + sent, plan.transfer)
 
 
 def _nccl(plan: ProductPlan, count: int, machine: Machine) -> float:
@@ -130,7 +132,8 @@ def _library(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> flo
 def _own(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> float:
     """The product in rounds of whole tiles."""
     steps = divide_up(k, plan.tile.k) * machine.step
-    return machine.around + max(_rounds(plan, m, n, machine) * steps, _least(plan, m, n, k, machine))
+    kept = 2 * m * k * _ELEMENT / machine.memory if plan.keep_rows else 0  # read and written meanwhile
+    return machine.around + max(_rounds(plan, m, n, machine) * steps, _least(plan, m, n, k, machine) + kept)
 
 
 def _least(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> float:

@@ -75,7 +75,8 @@ def _awaited_by_product(task: Task, instance: ProductInstance) -> Iterator[Flag]
         yield from (flag for rank in ranks for flag in _done(task, rank, free_after))
     if task.kind is Kind.COPY_ROWS:  # always to the same buffer; the runtime waits for all ranks
         yield from _done(task, task.peer, 1)
-    if task.kind is Kind.MULTIPLY and instance.gather and task.owner != task.rank:
+    reads_rows = task.kind in (Kind.MULTIPLY, Kind.KEEP_ROWS) and instance.gather
+    if reads_rows and task.owner != task.rank:
         yield Flag(Family.GATHERED, task.call, task.rank, task.owner, task.block)
     for rank in (r for r in ranks if r != task.rank):
         if task.kind in (Kind.REDUCE, Kind.PUSH_SUM):  # a sum is pushed after it has been reduced

@@ -19,6 +19,7 @@ class Kind(StrEnum):
 
     PUSH_ROWS = "push rows"  # a block of the rank's rows, to a peer that gathers them
     COPY_ROWS = "copy rows"  # the same by the copy engine
+    KEEP_ROWS = "keep rows"  # a block of the gathered rows, to the caller's tensor
     MULTIPLY = "multiply"  # a tile of the rank's product
     PUSH_TILE = "push tile"  # the rank's summand of a tile, to the owner of the tile
     REDUCE = "reduce"  # a tile: the owner's summand and what its peers have pushed
@@ -57,7 +58,7 @@ class Task:
     def __str__(self) -> str:
         to = f" to rank {self.peer}" if self.peer != self.rank else ""
         part = f"rows {self.row}..{self.row + self.rows - 1}"
-        if self.kind not in (Kind.PUSH_ROWS, Kind.COPY_ROWS):
+        if self.kind not in (Kind.PUSH_ROWS, Kind.COPY_ROWS, Kind.KEEP_ROWS):
             part += f", columns {self.column}..{self.column + self.columns - 1}"
         return f"{self.kind.value} ({part}) of rank {self.rank}{to} in call {self.call}"
 

@@ -23,9 +23,17 @@ class InterpError(Exception):
 
 
 def run_instance(
-    graph: KernelGraph, instance: Instance, tgraph: TGraph, calls: Sequence[Inputs], rng: np.random.Generator
+    graph: KernelGraph,
+    instance: Instance,
+    tgraph: TGraph,
+    calls: Sequence[Inputs],
+    rng: np.random.Generator,
+    *,
+    kept: list[Ranks] | None = None,
 ) -> list[Ranks]:
     """The output of each call on every rank, in float64, from its inputs on every rank.
+
+    kept: gets the gathered rows of each call, where these are an output of a product's kernel too.
 
     The order is one that `rng` draws from those that the events of `tgraph` allow. All memory is poisoned at
     first, so that what a task reads too early shows. Of an all-reduce by itself an output has a row for each
@@ -53,6 +61,8 @@ def run_instance(
                 ready.extend(tgraph.events[event].consumers)
     if done != len(tgraph.tasks):
         raise InterpError(f"{len(tgraph.tasks) - done} of {len(tgraph.tasks)} tasks never ran")
+    if kept is not None and isinstance(machine, _Machine):
+        kept.extend(machine.kept[call] for call in range(1, len(calls) + 1))
     return [machine.outputs[call] for call in range(1, len(calls) + 1)]
 
 
@@ -70,6 +80,9 @@ class _Machine:
             {name: [np.asarray(r, np.float64) for r in ranks] for name, ranks in c.items()} for c in calls
         ]
         self.gathered = [[_poison(shape.m, shape.k) for _ in range(shape.world)] for _ in range(self.turns)]
+        self.kept = {
+            call: [_poison(shape.m, shape.k) for _ in range(shape.world)] for call in range(1, len(calls) + 1)
+        }
         self.partials: list[dict[tuple[int, int, int], Array]] = [{} for _ in range(self.turns)]
         self.shared = self._matrices(whole=True)  # the output of all calls of an all-reduce
         numbers = range(1, len(calls) + 1)
@@ -86,6 +99,8 @@ class _Machine:
         if task.kind in (Kind.PUSH_ROWS, Kind.COPY_ROWS):
             gathered = self.gathered[self.instance.gathered(task.call)]
             gathered[task.peer][rows] = self.calls[task.call - 1][self.x][task.rank][own]
+        elif task.kind is Kind.KEEP_ROWS:
+            self.kept[task.call][task.rank][rows] = self._rows(task, rows)
         elif task.kind is Kind.MULTIPLY:
             out = self.outputs[task.call][task.rank] if self.instance.reduce is Reduce.NONE else sums
             out[rows, columns] = self._multiply(task, rows, columns)
@@ -111,14 +126,18 @@ class _Machine:
                 total += pushed.get((task.rank, task.slot, source), missing)
         return total
 
+    def _rows(self, task: Task, rows: slice) -> Array:
+        """The task's rows of the first operand, where its rank has them."""
+        given = self.calls[task.call - 1][self.x][task.rank]
+        if not self.instance.gather:
+            return given[rows]
+        if task.owner == task.rank:
+            return given[self._own(task)]
+        return self.gathered[self.instance.gathered(task.call)][task.rank][rows]
+
     def _multiply(self, task: Task, rows: slice, columns: slice) -> Array:
         inputs, rank, product = self.calls[task.call - 1], task.rank, self.product
-        if not self.instance.gather:
-            x = inputs[self.x][rank][rows]
-        elif task.owner == rank:
-            x = inputs[self.x][rank][self._own(task)]
-        else:
-            x = self.gathered[self.instance.gathered(task.call)][rank][rows]
+        x = self._rows(task, rows)
         result: Array = x @ inputs[product.weight][rank][columns].T
         if product.up is not None:
             result = silu(result) * (x @ inputs[product.up][rank][columns].T)

@@ -59,13 +59,14 @@ class Narrow:
     """Products of few rows whose sums are exchanged.
 
     memory: at which the weight is read, which every row makes slower by 1 / rows. around: launch, first
-    bytes, last additions. exchange: of the bytes of summands that a rank sends.
+    bytes, last additions. exchange: of the bytes of summands that a rank sends; gather: of those of rows.
     """
 
     memory: float
     rows: float
     around: float
     exchange: Rate
+    gather: Rate
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ H200 = Machine(
         rows=860,
         around=5.4e-6,
         exchange=Rate(4.4e-6, 336e9),
+        gather=Rate(6e-6, 336e9),
     ),
     transfers={
         Transfer.REGISTER: Rate(0.0, 368e9),  # stores of 132 SMs; of 16 SMs 338 GB/s

@@ -26,6 +26,7 @@ from kgen.plan.kernel.runtime import (
     collective_of,
     copies_of,
     form_of,
+    kept_rows,
 )
 from kgen.plan.kernel.tiles import TileGrid
 
@@ -38,6 +39,7 @@ class Role(StrEnum):
     UP = "up"
     BIAS = "bias"
     RESIDUAL = "residual"
+    GATHERED = "gathered"  # an output: the first operand of all ranks
     OUTPUT = "output"
 
 
@@ -104,6 +106,7 @@ class ProductPlan(KernelPlan):
 
     k: Part
     gather: bool
+    keep_rows: bool  # the gathered rows are an output
     reduce: Reduce
     bias: bool
     residual: bool
@@ -126,8 +129,10 @@ class ProductPlan(KernelPlan):
         return Transfer.COPY_ENGINE if copied else self.transfer
 
     def narrow(self, m: int, world: int) -> bool:
-        """Whether a call has so few rows that a GPU reads the weight once and exchanges sums in one shot."""
-        return self.reduce is not Reduce.NONE and m * max(1, world - 1) <= NARROW_MOST
+        """Whether a call has so few rows that a GPU reads the weight once, and exchanges sums in one shot."""
+        if self.keep_rows or self.copies is Copies.ALWAYS:
+            return False
+        return m * (1 if self.reduce is Reduce.NONE else max(1, world - 1)) <= NARROW_MOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,11 +156,15 @@ def _product(graph: KernelGraph, choice: ProductChoice) -> ProductPlan:
     axes = {"M": x.shape[0], "N": weight.shape[0], "K": x.shape[1]}
     roles = {name: Role.ROWS if slot == "x" else Role(slot) for slot, name in product.reads.items()}
     roles |= {op.reads["x"]: Role.ROWS for op in graph.ops if op.out == product.x}
+    kept = kept_rows(graph)
+    if kept is not None:
+        roles[kept] = Role.GATHERED
     return ProductPlan(
         **_shared(graph, choice, axes, roles),
         n=Part(_name("N", axes["N"], graph), weight.shard == 0),
         k=Part(_name("K", axes["K"], graph), x.shard == 1),
         gather=form.gather,
+        keep_rows=kept is not None,
         reduce=form.reduce,
         bias=product.bias is not None,
         residual=product.residual is not None,
@@ -218,12 +227,13 @@ _AXES = {
     Role.UP: ("N", "K"),
     Role.BIAS: ("N",),
     Role.RESIDUAL: ("M", "N"),
+    Role.GATHERED: ("M", "K"),
     Role.OUTPUT: ("M", "N"),
 }
 
 
 def _tensors(graph: KernelGraph, roles: Mapping[str, Role], names: Mapping[str, str]) -> Iterator[TensorRow]:
-    """In the order of the graph, the output last."""
+    """In the order of the graph, outputs last."""
     for name in (*graph.inputs, *graph.outputs):
         role, type_ = roles.get(name, Role.OUTPUT), graph.types[name]
         axes = _AXES[role] if role is not Role.ROWS or "K" in names else _AXES[Role.OUTPUT]

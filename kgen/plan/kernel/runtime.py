@@ -81,6 +81,12 @@ def form_of(graph: KernelGraph) -> Form:
     return FORMS[tuple(op.kind for op in graph.ops)]
 
 
+def kept_rows(graph: KernelGraph) -> str | None:
+    """The rows that an all_gather before the product brings, where they are an output too."""
+    gathered = (op.out for op in graph.ops[:-1] if isinstance(op, AllGather))
+    return next((name for name in gathered if name in graph.outputs), None)
+
+
 def copies_of(graph: KernelGraph) -> Copies:
     """When the copy engine moves something, in a graph with a product and without `refusals`."""
     if graph.overlap.transfer is Transfer.COPY_ENGINE:
@@ -114,13 +120,12 @@ def _form(graph: KernelGraph) -> Iterator[Problem]:
     if graph.matmul is None and len(kinds) == 1:
         return
     if kinds in FORMS:
-        last = graph.ops[-1]
+        there = [graph.ops[-1].out, *(op.out for op in graph.ops if isinstance(op, AllGather))]
         for name in graph.outputs:
-            if name != last.out:
+            if name not in there:
                 op = next(op for op in graph.ops if op.out == name)
-                yield Problem(
-                    f"{op.name}: `{name}` as an output is not there yet, only `{last.out}`", operator=op.name
-                )
+                text = f"{op.name}: `{name}` as an output is not there yet, only `{there[0]}`"
+                yield Problem(text, operator=op.name)
     else:
         known = [i for i in range(len(kinds)) if any(form[: i + 1] == kinds[: i + 1] for form in FORMS)]
         wrong = min(len(known), len(kinds) - 1)

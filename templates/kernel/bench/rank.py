@@ -174,6 +174,9 @@ def product_row(
     row["error"] = error_of(output[rows], expected)
     row["torch_error"] = error_of(work.together()[rows], expected)
     row["correct"] = row["error"] <= TOLERANCE
+    if "gathered" in tensors:
+        same = torch.equal(tensors["gathered"], work.full[:m])
+        row["correct"] = slowest(0.0 if same else 1.0) == 0 and row["correct"]  # on all ranks
     row["product_us"] = replayed(work.product, replays)[replays // 2]
     if dist.get_world_size() > 1 and KERNEL["communicates"]:
         row["nccl_us"] = replayed(work.together, replays)[replays // 2]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from elements import NAN, ROUNDING, SMALLEST, Bits, Reals, to_bits, to_reals
-from project import BY_ROLE, DIMS, KERNEL, OUTPUT, ROLES, TENSORS
+from project import BY_ROLE, DIMS, KEPT, KERNEL, OUTPUT, ROLES, TENSORS
 
 # Of a dot product with fp32 sums: the steps' roundings add up like the root of their number.
 _SUM_ROUNDING = 2.0**-22
@@ -52,6 +52,7 @@ class Expected:
 
     values: Reals
     bound: Reals
+    kept: Bits | None = None  # the gathered rows, where these are an output too
 
     def check(self, got: Bits, what: str) -> None:
         """`got` is the output as the run left it."""
@@ -77,7 +78,7 @@ class Problem:
         self._steps = sizes[KERNEL["k"]["dim"]] if KERNEL["k"] else 1
         self.inputs: list[dict[str, Bits]] = [{} for _ in range(world)]
         for name, tensor in TENSORS.items():
-            if tensor["role"] == "output":
+            if name in (OUTPUT, KEPT):
                 continue
             whole = to_bits(self._values(tensor["role"], tuple(sizes[dim] for dim in tensor["shape"])))
             for rank in range(world):
@@ -111,9 +112,13 @@ class Problem:
             total, error = (np.sum(parts, axis=0) for parts in zip(*sums, strict=True))
             if KERNEL["partial"] == "element":  # a summand is rounded before it travels
                 error = error + ROUNDING * np.sum([np.abs(s) for s, _ in sums], axis=0)
-            rows = [self._output_rows(rank) for rank in range(self.world)]
-            sums = [(total[r], error[r]) for r in rows]
-        return [self._stored(rank, *sums[rank]) for rank in range(self.world)]
+            blocks = [self._output_rows(rank) for rank in range(self.world)]
+            sums = [(total[rows], error[rows]) for rows in blocks]
+        expected = [self._stored(rank, *sums[rank]) for rank in range(self.world)]
+        if KEPT is None:
+            return expected
+        rows = np.concatenate([given[BY_ROLE["rows"]] for given in self.inputs])
+        return [replace(of_rank, kept=rows) for of_rank in expected]
 
     def _moved(self) -> list[Expected]:
         """Of a collective alone: its input, or the sum of all, cut as the output is."""

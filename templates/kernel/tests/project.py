@@ -13,4 +13,5 @@ DIMS: dict[str, dict[str, Any]] = {dim["name"]: dim for dim in KERNEL["dims"]}
 TENSORS: dict[str, dict[str, Any]] = {tensor["name"]: tensor for tensor in KERNEL["tensors"]}
 BY_ROLE: dict[str, str] = {tensor["role"]: tensor["name"] for tensor in KERNEL["tensors"]}
 OUTPUT = BY_ROLE["output"]
+KEPT = BY_ROLE.get("gathered")  # a second output: the rows of all ranks
 ROLES = tuple(role for role in "mnk" if KERNEL[role] is not None)  # axes: a collective alone has no k

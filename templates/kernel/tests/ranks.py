@@ -15,9 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 from memory import HostArray, Memory
-from problem import Problem
-from project import OUTPUT
+from problem import Expected, Problem
+from project import KEPT, OUTPUT, TENSORS
 
 _numbers = itertools.count()
 _PATIENCE_S = 120
@@ -114,7 +115,21 @@ class Rank:
             self.arrays[name] = memory.array(values.shape, gap)
             self.arrays[name].set(values)
         self.output = self.arrays[OUTPUT] = memory.array(problem.output_shape(rank), gap)
+        if KEPT is not None:
+            shape = tuple(problem.sizes[dim] for dim in TENSORS[KEPT]["shape"])
+            self.arrays[KEPT] = memory.array(shape, gap)
         meet()
+
+    def poison(self) -> None:
+        """NAN in all that a run writes."""
+        for name in filter(None, (OUTPUT, KEPT)):
+            self.arrays[name].poison()
+
+    def check(self, expected: Expected, what: str) -> None:
+        """That a run has left what it should."""
+        expected.check(self.output.get(), what)
+        if KEPT is not None:
+            np.testing.assert_array_equal(self.arrays[KEPT].get(), expected.kept, f"{what}: {KEPT}")
 
     def run(self, **more: Any) -> None:
         """Enqueue a run, on the rank's stream if no other is given."""

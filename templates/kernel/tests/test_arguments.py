@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from problem import Problem, unit
-from project import BY_ROLE, DIMS, KERNEL, OUTPUT, ROLES, TENSORS
+from project import BY_ROLE, DIMS, KEPT, KERNEL, OUTPUT, ROLES, TENSORS
 from ranks import Rank, as_threads, new_rendezvous, open_kernel
 
 MATRICES = [name for name, tensor in TENSORS.items() if len(tensor["shape"]) == 2]
@@ -62,7 +62,7 @@ def with_raw(
                     body(Raw(binding, mine))
                 mine.run()
                 kernel.wait()
-                expected[rank].check(mine.output.get(), f"rank {rank} after what was refused")
+                mine.check(expected[rank], f"rank {rank} after what was refused")
             memory.free()
 
         as_threads(some_world, rank_body)
@@ -90,6 +90,9 @@ def test_an_input_over_the_output(with_raw: Callable[..., None]) -> None:
             for offset in {0, last // 2 // 16 * 16, last} - ({0} if name == in_place else set()):
                 status = raw.run(**{name: raw.good[OUTPUT] + offset})
                 raw.refused(status, f"arguments.{OUTPUT} and arguments.{name} have memory in common")
+        for name in set(TENSORS) - {OUTPUT, KEPT} if KEPT else ():
+            status = raw.run(**{name: raw.good[KEPT]})
+            raw.refused(status, f"arguments.{KEPT} and arguments.{name} have memory in common")
 
     with_raw(body)
 

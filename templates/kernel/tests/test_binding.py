@@ -64,7 +64,7 @@ def test_sizes_that_cannot_be(
                 stream=mine.stream, sizes={dim: np.int64(size) for dim, size in sizes.items()}, **pointers
             )
             kernel.wait()
-            expected[rank].check(mine.output.get(), f"rank {rank} after what was refused")
+            mine.check(expected[rank], f"rank {rank} after what was refused")
         memory.free()
 
     as_threads(some_world, body)
@@ -130,10 +130,10 @@ def test_an_array_is_shown_and_kept(
                 kernel.share(given)
                 del given
             for _ in range(3):
-                mine.output.poison()
+                mine.poison()
                 mine.run()
                 kernel.wait()
-                expected[rank].check(mine.output.get(), f"rank {rank}")
+                mine.check(expected[rank], f"rank {rank}")
             assert all(ref() is not None for ref in shown)
         assert all(ref() is None for ref in shown)
         memory.free()

@@ -38,12 +38,12 @@ def test_two_streams(
             both = [Rank(kernel, memory, problem) for problem in problems]
             for turn in range(20):
                 for mine in both:
-                    mine.output.poison()
+                    mine.poison()
                 for mine, stream in zip(both, streams, strict=True):
                     mine.run(stream=stream.value)
                 kernel.wait()
                 for number, mine in enumerate(both):
-                    expected[number][rank].check(mine.output.get(), f"rank {rank}, run {turn}")
+                    mine.check(expected[number][rank], f"rank {rank}, run {turn}")
         for stream in streams:
             driver.call("cuStreamDestroy_v2", stream)
         memory.free()
@@ -73,11 +73,11 @@ def test_a_graph_replays_its_runs(
             driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
             driver.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
             for mine in all_mine:
-                mine.output.poison()
+                mine.poison()
                 assert (mine.output.read() == NAN).all()  # nothing ran
             for turn in range(5):
                 for mine in all_mine:
-                    mine.output.poison()
+                    mine.poison()
                 together.wait(60)
                 driver.call("cuGraphLaunch", executable, stream)
                 driver.call("cuGraphLaunch", executable, stream)
@@ -85,7 +85,7 @@ def test_a_graph_replays_its_runs(
                 driver.synchronize(stream)
                 kernel.wait()
                 for number, mine in enumerate(all_mine):
-                    expected[number][rank].check(mine.output.get(), f"rank {rank}, replay {turn}")
+                    mine.check(expected[number][rank], f"rank {rank}, replay {turn}")
             driver.call("cuGraphExecDestroy", executable)
             driver.call("cuGraphDestroy", graph)
         driver.call("cuStreamDestroy_v2", stream)
@@ -113,7 +113,7 @@ def test_the_current_device_is_kept(
             kernel.wait()
             assert driver.current() == before
             driver.use(machine.device(rank))
-            expected[rank].check(mine.output.get(), f"rank {rank}")
+            mine.check(expected[rank], f"rank {rank}")
             driver.use(other)
             before = driver.current()
         assert driver.current() == before

@@ -61,7 +61,7 @@ def run_all(
             mine.run()
             if waits:
                 kernel.wait()
-        expected[rank].check(mine.output.get(), f"rank {rank}")  # close has waited
+        mine.check(expected[rank], f"rank {rank}")  # close has waited
         memory.free()
 
     as_threads(problem.world, body)
@@ -109,7 +109,7 @@ def test_wait_is_for_the_runs_enqueued_before_it(
         producer.join()
         assert still_enqueues
         kernel.wait()
-        problem.expected()[0].check(mine.output.get(), "after many runs")
+        mine.check(problem.expected()[0], "after many runs")
     memory.free()
 
 
@@ -204,12 +204,12 @@ def test_two_kernels_at_the_same_time(
         both = [Rank(kernel, memory, problem) for kernel, problem in zip(kernels, problems, strict=True)]
         for turn in range(10):
             for mine in both:
-                mine.output.poison()
+                mine.poison()
             for mine in both:
                 mine.run()
             for number, mine in enumerate(both):
                 mine.kernel.wait()
-                expected[number][rank].check(mine.output.get(), f"rank {rank}, kernel {number}, run {turn}")
+                mine.check(expected[number][rank], f"rank {rank}, kernel {number}, run {turn}")
         for kernel in kernels:
             kernel.close()
             kernel.close()
@@ -253,7 +253,7 @@ def test_a_fork_cannot_use_a_kernel_and_may_close_it(
         assert in_a_fork(kernel.close) == 0
         mine.run()
         kernel.wait()
-        problem.expected()[0].check(mine.output.get(), "after the forks")
+        mine.check(problem.expected()[0], "after the forks")
     memory.free()
 
 

@@ -46,10 +46,10 @@ def check_run(
         with open_kernel(binding, library, rank, problem.world, rendezvous, **options) as kernel:
             mine = Rank(kernel, memory, problem, gap=gap)
             for turn in range(runs):
-                mine.output.poison()
+                mine.poison()
                 mine.run()
                 kernel.wait()
-                expected[rank].check(mine.output.get(), f"rank {rank}, run {turn}")
+                mine.check(expected[rank], f"rank {rank}, run {turn}")
         memory.free()
 
     as_threads(problem.world, body)
@@ -99,14 +99,14 @@ def test_a_residual_elsewhere_and_in_place(
             apart.set(values)
             mine = Rank(kernel, memory, problem, gap=24)
             for turn in range(3):
-                mine.output.poison()
+                mine.poison()
                 mine.run(**{residual: apart.argument()})
                 kernel.wait()
-                expected[rank].check(mine.output.get(), f"rank {rank}, run {turn}, elsewhere")
+                mine.check(expected[rank], f"rank {rank}, run {turn}, elsewhere")
                 mine.output.set(values)
                 mine.run(**{residual: mine.output.argument()})
                 kernel.wait()
-                expected[rank].check(mine.output.get(), f"rank {rank}, run {turn}, in place")
+                mine.check(expected[rank], f"rank {rank}, run {turn}, in place")
         memory.free()
 
     as_threads(world, body)
@@ -127,13 +127,13 @@ def test_runs_of_other_data_and_sizes(
             all_mine = [Rank(kernel, memory, problem) for problem in problems]
             for _ in range(3):
                 for mine in all_mine:
-                    mine.output.poison()
+                    mine.poison()
                 for mine in all_mine:
                     time.sleep(late.random() * 0.002)
                     mine.run()
                 kernel.wait()
                 for number, mine in enumerate(all_mine):
-                    expected[number][rank].check(mine.output.get(), f"rank {rank}, problem {number}")
+                    mine.check(expected[number][rank], f"rank {rank}, problem {number}")
         memory.free()
 
     as_threads(world, body)
@@ -152,7 +152,7 @@ def test_every_run_gives_the_same_bits(
         with open_kernel(binding, library, rank, some_world, rendezvous, **options) as kernel:
             mine = Rank(kernel, memory, problem)
             for _ in range(5):
-                mine.output.poison()
+                mine.poison()
                 mine.run()
                 kernel.wait()
                 found.append(mine.output.get())

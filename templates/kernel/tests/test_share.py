@@ -41,14 +41,14 @@ def test_shared_matrices(
                 kernel.share(binding.view(name, array.argument()).data, array.buffer.nbytes)
             for turn in range(6):
                 mine = other if turn % 3 == 2 else shared
-                mine.output.poison()
+                mine.poison()
                 if KERNEL["residual"] and turn % 2 == 1:  # in place: peers write to it too
                     mine.output.set(problem.inputs[rank][BY_ROLE["residual"]])
                     mine.run(**{BY_ROLE["residual"]: mine.output.argument()})
                 else:
                     mine.run()
                 kernel.wait()
-                expected[rank].check(mine.output.get(), f"rank {rank}, run {turn}")
+                mine.check(expected[rank], f"rank {rank}, run {turn}")
         memory.free()
 
     as_threads(world, body)
@@ -82,7 +82,7 @@ def test_ranks_that_are_not_called_alike(
                 found = error
             if found is None:  # in one shot nobody looks at what was shown
                 assert KERNEL["collective"] == "all_reduce"
-                expected[rank].check(mine.output.get(), f"rank {rank}")
+                mine.check(expected[rank], f"rank {rank}")
             else:
                 assert found.status in (binding.Status.INVALID_ARGUMENT, binding.Status.TIMEOUT)
                 assert f"rank {rank}" in found.sentence

@@ -47,10 +47,10 @@ def main() -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             if case.get("late"):
                 time.sleep(pauses.random() * 0.003)
-            mine.output.poison()
+            mine.poison()
             mine.run()
             mine.kernel.wait()
-            expected.check(mine.output.get(), f"rank {rank}, run {turn}")
+            mine.check(expected, f"rank {rank}, run {turn}")
         print(kernel.info.peer_memory)
 
 

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from kgen.ir.kernel.arithmetic import Ranks
 from kgen.ir.kernel.overlap import Transfer
 from kgen.passes.errors import CompileError
 from kgen.passes.kernel.decompose import make_instance
@@ -17,7 +18,7 @@ from kgen.plan.kernel.flags import Family, Flag, sets, waits
 from kgen.plan.kernel.instance import Instance, Kind, ProductInstance, Shape, Task
 from kgen.plan.kernel.interp import run_instance
 from kgen.plan.kernel.tiles import TileGrid
-from tests.kernels import AG, RS, SMALL, kernel, shipped
+from tests.kernels import AG, AG_KEEP, RS, SMALL, kernel, shipped
 from tests.passes.kernel.tasks import inputs, without
 
 GRID = TileGrid(4, 8, 2, 2)
@@ -44,6 +45,49 @@ def test_the_flags_are_what_the_regions_ask_for(ways: str, name: str, shape: Sha
     check_progress(instance, 2)
     assert set(counts) == {Family.GATHERED, Family.DONE}
     assert all(counts.values())
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("ways", ["ppp", "ccc", "cppc", "ppcp"])
+def test_rows_that_are_kept(ways: str, shape: Shape) -> None:
+    """Read before the peers send others to where they are, in whatever order the flags allow."""
+    graph, rng = kernel(AG_KEEP), np.random.default_rng(5)
+    instance = make_instance(graph, shape, GRID, calls=len(ways), copied=copied(ways))
+    fused, linear = order_tasks(instance)
+    counts = check_protocol(instance, linear)
+    check_progress(instance, 2)
+    assert set(counts) == {Family.GATHERED, Family.DONE}
+    calls = [inputs(graph, {"M": shape.m}, shape.world, rng) for _ in ways]
+    for seed in range(6):
+        kept: list[Ranks] = []
+        run_instance(
+            graph, instance, (fused, linear)[seed % 2], calls, np.random.default_rng(seed), kept=kept
+        )
+        for call, found in zip(calls, kept, strict=True):
+            for rows in found:
+                np.testing.assert_array_equal(rows, np.concatenate(call["a"]))
+
+
+@pytest.mark.parametrize(("ways", "later"), [("ppp", "push rows/3"), ("ccc", "copy rows/2")])
+def test_rows_that_are_kept_too_late_are_caught(ways: str, later: str) -> None:
+    """Without what says that they have been read, the next come over them."""
+    graph, rng, shape = kernel(AG_KEEP), np.random.default_rng(5), Shape(29, 24, 16, 3)
+    instance = make_instance(graph, shape, GRID, calls=len(ways), copied=copied(ways))
+    mutant = without(order_tasks(instance)[0], instance, "keep rows/1", later)
+    calls = [inputs(graph, {"M": shape.m}, shape.world, rng) for _ in ways]
+    wrong = 0
+    for seed in range(10):
+        kept: list[Ranks] = []
+        run_instance(graph, instance, mutant, calls, np.random.default_rng(seed), kept=kept)
+        wrong += any(not np.array_equal(rows, np.concatenate(calls[0]["a"])) for rows in kept[0])
+    assert wrong
+
+    def set_early(task: Task, of: Instance) -> Iterator[Flag]:
+        """A rank says that it is done before it has kept what it was sent."""
+        return (f for f in sets(task, of) if task.kind is not Kind.KEEP_ROWS)
+
+    with pytest.raises(CompileError, match=r"keep rows .* must come before .*, and no flag says so"):
+        check_protocol(instance, order_tasks(instance)[1], set_by=set_early)
 
 
 @pytest.mark.parametrize("ways", SEQUENCES)

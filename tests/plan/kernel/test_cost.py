@@ -93,6 +93,13 @@ def test_a_residual_is_read_too() -> None:
     assert added.fused - plain.fused == pytest.approx(16384 * 4096 * 2 / H200.memory / rounds)
 
 
+def test_rows_that_are_kept_are_read_and_written_once_more() -> None:
+    text = (SPECS / "ag_gemm.yaml").read_text().replace("N: 4096", "N: 64").replace("[c]", "[c, a_full]")
+    m, n, k = 32768, 64, 8192
+    own = predict(compile_kernel(kernel(text)).plan, {"M": m}, 2, H200).own
+    assert own == pytest.approx(H200.around + 2 * (m * k + n * k + m * n + 2 * m * k) / H200.memory)
+
+
 def test_sizes_of_the_report() -> None:
     compilation = compile_kernel(shipped("gemm_rs"))
     report = explain_kernel(compilation)

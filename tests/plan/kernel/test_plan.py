@@ -20,6 +20,7 @@ from kgen.render.kernel import make_kernel
 from tests.kernels import (
     AG,
     AG_ALL,
+    AG_KEEP,
     AG_SILU,
     AR,
     AR_ALL,
@@ -119,11 +120,6 @@ def problem_of(text: str) -> Problem:
     ("text", "operator", "message"),
     [
         (
-            AG.replace("outputs: [c]", "outputs: [c, a_full]"),
-            "all_gather",
-            "all_gather: `a_full` as an output is not there yet, only `c`",
-        ),
-        (
             AG.replace(GATHER, "").replace("a_full", "a").replace("[M, N],", "[M, N], shard: {axis: 0},"),
             "matmul",
             "matmul: a product of rows that are sharded (`a`) is not there yet without all_gather",
@@ -139,6 +135,25 @@ def problem_of(text: str) -> Problem:
 def test_operators_that_are_not_there_yet(text: str, operator: str, message: str) -> None:
     problem = problem_of(text)
     assert (problem.operator, str(problem)) == (operator, message)
+
+
+def test_summands_are_no_output() -> None:
+    (problem,) = refusals(replace(kernel(RS), outputs=("d", "c")))
+    assert (problem.operator, str(problem)) == (
+        "matmul",
+        "matmul: `c` as an output is not there yet, only `d`",
+    )
+
+
+@pytest.mark.parametrize("outputs", ["[c, a_full]", "[a_full, c]"])
+def test_gathered_rows_as_an_output(outputs: str) -> None:
+    plan = plan_of(AG_KEEP.replace("[c, a_full]", outputs))
+    assert plan.keep_rows
+    kept, output = (next(t for t in plan.tensors if t.role is role) for role in (Role.GATHERED, Role.OUTPUT))
+    assert (kept.name, kept.shape, kept.shard) == ("a_full", ("M", "K"), None)
+    assert (output.name, output.shape) == ("c", ("M", "N"))
+    assert make_kernel(plan)["keep_rows"]
+    assert not plan_of(AG_ALL).keep_rows
 
 
 def test_nothing_is_added_to_summands_that_nothing_adds_up() -> None:

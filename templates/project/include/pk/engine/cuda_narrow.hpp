@@ -9,6 +9,7 @@
 #include "pk/engine/cuda_device.hpp"
 #include "pk/engine/tensor_maps.hpp"
 #include "pk/engine/weights.hpp"
+#include "pk/lcsc/config.hpp"
 #include "pk/lcsc/narrow.hpp"
 
 namespace pk::engine {
@@ -48,26 +49,26 @@ public:
 
     // All ranks say the same of a call.
     static bool takes(const lcsc::Arguments& a, const NarrowClusters& clusters) {
+        if (C::keep_rows || std::uint64_t{a.m} * a.k >= std::uint64_t{1} << 32) return false;
         return a.m <= lcsc::narrow::most_m(a.world, C::reduce != lcsc::Reduce::none) &&
-               clusters.of(lcsc::narrow::splits_for(a.m)) != 0;
+               clusters.of(splits_of(a, clusters)) != 0;
     }
 
     static void launch(const lcsc::Arguments& a, void* out, std::uint32_t out_stride, const Weights& weights,
                        const NarrowClusters& clusters, std::uint32_t* epochs,
                        TensorMaps<typename C::Type>& maps, cudaStream_t stream) {
         namespace narrow = lcsc::narrow;
-        static constexpr std::uint32_t weight_count = C::silu_mul ? 2 : 1;
-        const std::uint32_t splits = narrow::splits_for(a.m), padded = narrow::padded(a.m);
+        const std::uint32_t splits = splits_of(a, clusters), padded = narrow::padded(a.m);
         narrow::Given given{};
         static_cast<lcsc::Arguments&>(given) = a;
-        given.plan = narrow::plan(a.m, a.n * weight_count, splits, clusters.of(splits));
+        given.plan = narrow::plan(a.m, lcsc::weight_columns<C>(a.n), splits, clusters.of(splits));
         for (int turn = 0; turn < 2; ++turn) {
             const bool gathers = C::gather && a.world > 1;
             given.rows[turn] =
                 gathers ? maps.of(a.peers[a.rank] + a.workspace.gathered[turn], a.m, a.k, a.k, padded)
                         : maps.of(a.shard, a.m, a.k, a.shard_stride, padded);
         }
-        const std::uint32_t rows = given.plan.rows / weight_count;
+        const std::uint32_t rows = given.plan.rows / (C::silu_mul ? 2 : 1);
         given.weight = maps.of(weights.weight, a.n, a.k, weights.stride, rows);
         given.up = C::silu_mul ? maps.of(weights.up, a.n, a.k, weights.up_stride, rows) : given.weight;
         given.out = out;
@@ -78,6 +79,10 @@ public:
     }
 
 private:
+    static std::uint32_t splits_of(const lcsc::Arguments& a, const NarrowClusters& clusters) {
+        return lcsc::narrow::splits_for(a.m, lcsc::weight_columns<C>(a.n), clusters.fours);
+    }
+
     using Kernel = void (*)(lcsc::narrow::Given);
 
     static Kernel kernel(std::uint32_t padded) {

@@ -87,6 +87,8 @@ struct Product {
         a.card = card_of({a.m, a.n, a.k, out_at, out_at == not_shared ? 0 : a.out_stride});
         a.bias = call.bias.data;
         a.residual = call.residual.data;
+        a.full = const_cast<void*>(call.gathered.data);
+        a.full_stride = strides.gathered;
         const OwnOutput own{const_cast<void*>(call.output.data), strides.output};
         device.run(a, {call.weight.data, strides.weight, call.up.data, strides.up}, own, out, stream);
     }

@@ -30,7 +30,7 @@ struct Matrix {
 // The arguments of a run, whatever their names in the spec. All sizes are whole, as the spec has them.
 struct Call {
     std::uint32_t m = 0, n = 0, k = 0;
-    Matrix rows, weight, up, bias, residual, output;
+    Matrix rows, weight, up, bias, residual, gathered, output;
 };
 
 // Sizes of this rank's product.
@@ -110,7 +110,7 @@ inline void check_apart(const Extent& output, const Extent& input, bool in_place
 
 // Strides, in elements.
 struct Strides {
-    std::uint32_t rows, weight, up, residual, output;
+    std::uint32_t rows, weight, up, residual, gathered, output;
 };
 
 // `own`: rows of this rank's part of what is sharded by rows.
@@ -125,9 +125,10 @@ Strides checked_matrices(const Call& call, const Sizes& sizes, std::uint32_t own
     if constexpr (C::silu_mul) strides.up = checked_matrix(call.up, sizes.n, sizes.k);
     strides.output = checked_matrix(call.output, out_rows, sizes.n);
     const Extent output{call.output, out_rows, sizes.n, strides.output};
-    check_apart(output, {call.rows, C::gather ? own : sizes.m, sizes.k, strides.rows});
-    check_apart(output, {call.weight, sizes.n, sizes.k, strides.weight});
-    if constexpr (C::silu_mul) check_apart(output, {call.up, sizes.n, sizes.k, strides.up});
+    const Extent rows{call.rows, C::gather ? own : sizes.m, sizes.k, strides.rows};
+    const Extent weight{call.weight, sizes.n, sizes.k, strides.weight};
+    const Extent up{C::silu_mul ? call.up : Matrix{}, sizes.n, sizes.k, strides.up};
+    for (const Extent& input : {rows, weight, up}) check_apart(output, input);
     if constexpr (C::bias) {
         checked_matrix(call.bias, 1, sizes.n);
         check_apart(output, {call.bias, 1, sizes.n, sizes.n});
@@ -138,6 +139,15 @@ Strides checked_matrices(const Call& call, const Sizes& sizes, std::uint32_t own
         // but rows that they own, of which this rank does not read the residual.
         check_apart(output, {call.residual, out_rows, sizes.n, strides.residual},
                     strides.residual == strides.output);
+    }
+    if constexpr (C::keep_rows) {
+        strides.gathered = checked_matrix(call.gathered, sizes.m, sizes.k);
+        const Extent gathered{call.gathered, sizes.m, sizes.k, strides.gathered};
+        check_apart(output, gathered);
+        for (const Extent& input : {rows, weight, up}) check_apart(gathered, input);
+        if constexpr (C::bias) check_apart(gathered, {call.bias, 1, sizes.n, sizes.n});
+        if constexpr (C::residual)
+            check_apart(gathered, {call.residual, out_rows, sizes.n, strides.residual});
     }
     return strides;
 }

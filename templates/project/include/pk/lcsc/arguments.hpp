@@ -31,8 +31,10 @@ struct Arguments : Call {
     std::uint32_t m, n, k;  // of the product of this rank, all shards together
     Shards shards;          // of its rows
     std::uint32_t out_stride, shard_stride, residual_stride;  // elements
-    void* outs[max_ranks];           // this rank's output; of an all-reduce everybody's
-    const void* shard;               // all-gather: this rank's rows
+    void* outs[max_ranks];  // this rank's output; of an all-reduce everybody's
+    const void* shard;      // all-gather: this rank's rows
+    void* full;             // all-gather: where all rows go besides, if they are kept
+    std::uint32_t full_stride;
     const void* bias;                // [n]; this and the residual are added to the sum, once
     const void* residual;            // rows of this rank's output; may be where that is
     char* staging;                   // of this rank: [block][ring][tile]

@@ -45,7 +45,7 @@ struct Block {
     }
     PK_DEVICE std::uint32_t parity() const { return epoch & 1; }
     PK_DEVICE std::uint32_t* flags(std::uint32_t rank, std::uint64_t place) const {
-        return reinterpret_cast<std::uint32_t*>(a.peers[rank] + place);
+        return a.flags(rank, place);
     }
     PK_DEVICE unsigned char* staged(std::uint32_t slot) const {
         const std::uint64_t at = std::uint64_t{sm} * L::staging_slots + slot;

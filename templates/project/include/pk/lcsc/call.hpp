@@ -45,6 +45,11 @@ struct Call {
     State* state;
     Report* report;
     std::uint64_t timeout_ns;
+
+    // Flags at a place of a rank's workspace.
+    PK_HOST_DEVICE std::uint32_t* flags(std::uint32_t of, std::uint64_t place) const {
+        return reinterpret_cast<std::uint32_t*>(peers[of] + place);
+    }
 };
 
 }  // namespace pk::lcsc

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "pk/lcsc/mover.hpp"
+#include "pk/lcsc/peers.hpp"
 
 namespace pk::lcsc {
 
@@ -12,118 +13,40 @@ class Pusher {
 
 public:
     PK_DEVICE Pusher(Block<C>& block, std::uint32_t number, std::uint32_t lane)
-        : block_(block), number_(number), lane_(lane), mover_(block, number, lane) {}
+        : block_(block),
+          number_(number),
+          lane_(lane),
+          mover_(block, number, lane),
+          peers_(block.a, block.patience, block.epoch, lane) {}
 
     PK_DEVICE void run() {
-        if (!begin()) return;
+        if (!block_.a.copied && !peers_.wait_for_buffers(C::gather)) return;
+        if (is_first()) peers_.show_card();
         if constexpr (C::gather) {
             if (!block_.a.copied) push_rows();
         }
         if constexpr (C::reduce != Reduce::none) push_tiles();
         if constexpr (C::reduce == Reduce::all) exchange_ends();
-        end();
-    }
-
-    PK_DEVICE bool begin() {
-        if (!block_.a.copied && !wait_for_peers()) return false;
-        if (is_first()) show_card();
-        return true;
-    }
-    PK_DEVICE void end() {
-        if (is_first()) compare_cards();
-    }
-
-    // all-gather of so few rows that they are sent in parts, to this rank too: as number `agent` of `agents`
-    // warps. The last signals, as in finish_unit.
-    PK_DEVICE void push_few_rows(std::uint32_t agent, std::uint32_t agents) {
-        const Arguments& a = block_.a;
-        const std::uint32_t pieces = a.k / 8;
-        const std::uint64_t all = std::uint64_t{a.shards.count(a.rank)} * pieces;
-        constexpr std::uint32_t part = 256;
-        const auto parts = static_cast<std::uint32_t>((all + part - 1) / part);
-        const auto* from = static_cast<const unsigned char*>(a.shard);
-        const std::uint64_t to =
-            a.workspace.gathered[block_.parity()] + std::uint64_t{a.shards.begin(a.rank)} * a.k * 2;
-        for (std::uint32_t p = agent; p < parts; p += agents) {
-            const std::uint64_t begin = std::uint64_t{p} * part, left = all - begin;
-            mover_.move(
-                left < part ? static_cast<std::uint32_t>(left) : part, 1,
-                [&](std::uint32_t run) {
-                    const std::uint64_t row = (begin + run) / pieces, at = (begin + run) % pieces;
-                    return from + row * a.shard_stride * 2 + at * 16;
-                },
-                [&](std::uint32_t run, auto store) {
-                    for (std::uint32_t r = 0; r < a.world; ++r)
-                        store(reinterpret_cast<unsigned char*>(a.peers[r]) + to + (begin + run) * 16);
-                });
-            mover_.settle();
-            __syncwarp();
-            if (lane_ != 0 || ptx::add_acq_rel_system(a.gathered_counts, 1) != parts - 1) continue;
-            a.gathered_counts[0] = 0;
-            for (std::uint32_t r = 0; r < a.world; ++r) {
-                signal(block_.flags(r, a.workspace.gathered_flags) + a.rank * a.workspace.blocks,
-                       block_.epoch);
-            }
-        }
+        if (is_first()) peers_.compare_cards();
+        if constexpr (C::keep_rows) keep_rows();
     }
 
 private:
     PK_DEVICE bool is_first() const { return block_.sm == 0 && number_ == 0; }
 
-    // The buffers of this parity were last read in the call before the last; what the copy engine writes to,
-    // in the last call, if that used it.
-    PK_DEVICE bool wait_for_peers() {
-        const bool copied = C::gather && block_.a.state->copied == block_.epoch - 1;
-        return wait_ranks(block_.a.workspace.done, Wait::peer_done, block_.epoch - (copied ? 1 : 2));
-    }
-
-    // With what this rank was called, to all. Two places in turns are enough, as the peers have ended the
-    // call before the last.
-    PK_DEVICE void show_card() {
-        const Arguments& a = block_.a;
-        if (lane_ >= a.world) return;
-        store_relaxed(block_.flags(lane_, a.workspace.cards) + block_.parity() * a.world + a.rank, a.card);
-        signal(block_.flags(lane_, a.workspace.begun) + a.rank, block_.epoch);
-    }
-
-    // So a call ends when all ranks have begun it, and says so if one of them was called with something else.
-    PK_DEVICE void compare_cards() {
-        const Arguments& a = block_.a;
-        if (lane_ >= a.world) return;
-        const bool there = block_.patience.flag(block_.flags(a.rank, a.workspace.begun) + lane_, block_.epoch,
-                                                Wait::peer_begun, 0, lane_);
-        const std::uint32_t* cards = block_.flags(a.rank, a.workspace.cards) + block_.parity() * a.world;
-        if (there) block_.patience.agree(a.card, load_relaxed(cards + lane_), lane_);
-    }
-
-    // Until every rank has set its flag of the kind at `place`; all lanes.
-    PK_DEVICE bool wait_ranks(std::uint64_t place, Wait what, std::uint32_t epoch) {
-        bool there = true;
-        for (std::uint32_t r = lane_; r < block_.a.world; r += 32) {
-            there = there && block_.patience.flag(block_.flags(block_.a.rank, place) + r, epoch, what, 0, r);
-        }
-        return __all_sync(~0u, there);
-    }
-
     // all-gather: this rank's rows to every peer. Units of some rows go round the pushers of all blocks, in
     // order, so that the first rows arrive first.
     PK_DEVICE void push_rows() {
         const Arguments& a = block_.a;
-        const std::uint32_t rows = a.shards.count(a.rank), pieces = a.k / 8;  // of 16 bytes
-        const std::uint32_t unit_rows = pieces < unit_pieces ? unit_pieces / pieces : 1;
-        const std::uint32_t units_of_block = divide_up(L::tile_m, unit_rows);
-        const std::uint32_t units = divide_up(rows, L::tile_m) * units_of_block;
-        for (std::uint32_t u = block_.sm * pushers + number_; u < units; u += block_.sms * pushers) {
-            const std::uint32_t of = u / units_of_block, at = of * L::tile_m;
-            const std::uint32_t end = rows - at < L::tile_m ? rows : at + L::tile_m;
-            const std::uint32_t begin = at + u % units_of_block * unit_rows;
-            const std::uint32_t count = end < begin + unit_rows ? end - begin : unit_rows;
+        const auto* rows = static_cast<const unsigned char*>(a.shard);
+        each_unit(a.shards.count(a.rank), [&](std::uint32_t of, std::uint32_t begin, std::uint32_t end,
+                                              std::uint32_t units_of_block) {
+            const auto* from = rows + std::uint64_t{begin} * a.shard_stride * 2;
             const std::uint64_t to = a.workspace.gathered[block_.parity()] +
                                      (std::uint64_t{a.shards.begin(a.rank)} + begin) * a.k * 2;
-            const auto* from = static_cast<const unsigned char*>(a.shard);
             mover_.move(
-                begin < end ? count : 0, pieces,
-                [&](std::uint32_t run) { return from + (std::uint64_t{begin} + run) * a.shard_stride * 2; },
+                begin < end ? end - begin : 0, a.k / 8,
+                [&](std::uint32_t run) { return from + std::uint64_t{run} * a.shard_stride * 2; },
                 [&](std::uint32_t run, auto store) {
                     to_peers([&](std::uint32_t peer) {
                         store(reinterpret_cast<unsigned char*>(a.peers[peer]) + to +
@@ -131,7 +54,63 @@ private:
                     });
                 });
             finish_unit(of, units_of_block);
+        });
+    }
+
+    // body(block, begin, end, units_of_block) for this pusher's units of so many rows of a rank: rows from
+    // `begin` on, maybe none.
+    template <class Body>
+    PK_DEVICE void each_unit(std::uint32_t rows, Body body) {
+        const std::uint32_t pieces = block_.a.k / 8;  // of 16 bytes
+        const std::uint32_t unit_rows = pieces < unit_pieces ? unit_pieces / pieces : 1;
+        const std::uint32_t units_of_block = divide_up(L::tile_m, unit_rows);
+        const std::uint32_t units = divide_up(rows, L::tile_m) * units_of_block;
+        for (std::uint32_t u = block_.sm * pushers + number_; u < units; u += block_.sms * pushers) {
+            const std::uint32_t of = u / units_of_block, at = of * L::tile_m;
+            const std::uint32_t last = rows - at < L::tile_m ? rows : at + L::tile_m;
+            const std::uint32_t begin = at + u % units_of_block * unit_rows;
+            body(of, begin, last < begin + unit_rows ? last : begin + unit_rows, units_of_block);
         }
+    }
+
+    // All rows to the caller's matrix, this rank's own first. The call ends after that, so peers send the
+    // next rows to where these were only when they have been read.
+    PK_DEVICE void keep_rows() {
+        const Arguments& a = block_.a;
+        const std::uint64_t to_stride = std::uint64_t{a.full_stride} * 2;
+        for (std::uint32_t n = 0, owner = a.rank; n < a.world;
+             ++n, owner = owner + 1 == a.world ? 0 : owner + 1) {
+            const bool own = owner == a.rank;
+            const std::uint64_t from_stride = std::uint64_t{own ? a.shard_stride : a.k} * 2;
+            const std::uint64_t first = a.shards.begin(owner);
+            const auto* from = static_cast<const unsigned char*>(a.shard);
+            if (!own) {
+                const std::uint64_t at = a.workspace.gathered[a.copied ? 0 : block_.parity()];
+                from = reinterpret_cast<const unsigned char*>(a.peers[a.rank]) + at + first * from_stride;
+            }
+            auto* to = static_cast<unsigned char*>(a.full) + first * to_stride;
+            each_unit(a.shards.count(owner), [&](std::uint32_t of, std::uint32_t begin, std::uint32_t end,
+                                                 std::uint32_t) {
+                if (begin >= end || (!own && !wait_rows(owner, of))) return;
+                mover_.template move<false>(
+                    end - begin, a.k / 8,
+                    [&](std::uint32_t run) { return from + (std::uint64_t{begin} + run) * from_stride; },
+                    [&](std::uint32_t run, auto store) {
+                        store(to + (std::uint64_t{begin} + run) * to_stride);
+                    });
+            });
+        }
+    }
+
+    // A block of rows of a peer; all lanes. What the first lane acquires, of the owner's pushers or of its
+    // copy engine, the warp barrier hands on to the others.
+    PK_DEVICE bool wait_rows(std::uint32_t owner, std::uint32_t of) {
+        const Arguments& a = block_.a;
+        const std::uint32_t* flag =
+            block_.flags(a.rank, a.workspace.gathered_flags) + owner * a.workspace.blocks + of;
+        const bool there = lane_ != 0 || block_.patience.flag(flag, block_.epoch, Wait::gathered, of, owner);
+        __syncwarp();
+        return __all_sync(~0u, there);
     }
 
     // The last of a block's units signals the block. What the others wrote goes to the peers by the chain of
@@ -230,20 +209,7 @@ private:
     Block<C>& block_;
     std::uint32_t number_, lane_;
     Mover<C> mover_;
+    Peers peers_;
 };
-
-// The last block to finish ends the call: all blocks have read what peers sent, so they may send again.
-template <class C>
-PK_DEVICE void end_call(const Block<C>& block) {
-    const Arguments& a = block.a;
-    if (ptx::add_acq_rel_system(&a.state->finished, 1) != block.sms - 1) return;
-    a.state->finished = 0;
-    if (load_relaxed(&a.state->failed) != 0) return;
-    if (a.copied) a.state->copied = block.epoch;
-    a.state->epoch = block.epoch;
-    for (std::uint32_t r = 0; r < a.world; ++r) {
-        signal(block.flags(r, a.workspace.done) + a.rank, block.epoch);
-    }
-}
 
 }  // namespace pk::lcsc

@@ -27,6 +27,8 @@ enum class Step : int {
     release_gathered,
     wait_gathered,
     acquire_gathered,
+    wait_kept,
+    acquire_kept,
     signal_partial,
     release_partial,
     wait_partial,

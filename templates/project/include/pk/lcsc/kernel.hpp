@@ -63,7 +63,7 @@ __global__ void __cluster_dims__(members) __launch_bounds__(block_size, 1)
         }
     }
     ptx::cluster_sync();  // nobody leaves while others write to its memory
-    if ((C::gather || C::reduce != Reduce::none) && threadIdx.x == 0) end_call(block);
+    if ((C::gather || C::reduce != Reduce::none) && threadIdx.x == 0) end_call(a, block.epoch, block.sms);
 #endif
 }
 

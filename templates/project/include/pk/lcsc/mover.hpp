@@ -36,7 +36,7 @@ public:
     PK_DEVICE RegisterMover(Block<C>& block, std::uint32_t, std::uint32_t lane)
         : lane_(lane), pace_(block.a.pace) {}
 
-    template <class From, class To>
+    template <bool Paced = true, class From, class To>
     PK_DEVICE void move(std::uint32_t count, std::uint32_t pieces, From from, To to) {
         const std::uint32_t all = count * pieces;
         const auto run_of = [&](std::uint32_t at) { return count == 1 ? 0 : at / pieces; };
@@ -53,7 +53,7 @@ public:
         std::uint32_t at = lane_;
         for (; at + (ahead - 1) * 32 < all; at += ahead * 32) {
             uint4 v[ahead];
-            pace_.keep();
+            if constexpr (Paced) pace_.keep();
             PK_UNROLL
             for (std::uint32_t n = 0; n < ahead; ++n) v[n] = load(at + n * 32);
             PK_UNROLL
@@ -87,16 +87,16 @@ public:
           buffers_(block.memory + L::mover_at + number * L::mover_bytes),
           full_(block.barriers().moved + number * L::mover_buffers) {}
 
-    template <class From, class To>
+    template <bool Paced = true, class From, class To>
     PK_DEVICE void move(std::uint32_t count, std::uint32_t pieces, From from, To to) {
         const std::uint32_t all = count * pieces;
         if (all == 0) return;
         ptx::fence_proxy_async();
-        load(0, all, pieces, from);
+        load<Paced>(0, all, pieces, from);
         _Pragma("unroll 1") for (std::uint32_t at = 0; at < all; at += buffer_pieces) {
             const std::uint32_t buffer = place_.index, parity = place_.parity;
             place_.advance();
-            if (at + buffer_pieces < all) load(at + buffer_pieces, all, pieces, from);
+            if (at + buffer_pieces < all) load<Paced>(at + buffer_pieces, all, pieces, from);
             if (!block_.wait_all(full_[buffer], parity, Wait::moved, buffer)) return block_.outlive_copies();
             each_part(at, all, pieces,
                       [&](std::uint32_t run, std::uint32_t first, std::uint32_t inside, std::uint32_t bytes) {
@@ -120,11 +120,11 @@ private:
     }
 
     // Pieces from `at` on into the buffer whose turn it is, when the stores of what was in it have read it.
-    template <class From>
+    template <bool Paced, class From>
     PK_DEVICE void load(std::uint32_t at, std::uint32_t all, std::uint32_t pieces, From from) {
         const std::uint32_t left = all - at, now = left < buffer_pieces ? left : buffer_pieces;
         ptx::bulk_store_wait_read<0>();
-        pace_.keep();
+        if constexpr (Paced) pace_.keep();
         std::uint64_t* barrier = &full_[place_.index];
         if (lane_ == 0) ptx::mbarrier_arrive_expect_tx(barrier, now * 16);
         __syncwarp();

@@ -54,7 +54,7 @@ public:
         }
         __syncthreads();
         if constexpr (C::gather) {
-            if (gathers() && warp < consumer_warps) FewRows<C>(a_, memory_).send();
+            if (gathers() && warp < consumer_warps) FewRows(a_, patience_).send();
         }
         for (std::uint32_t block = blockIdx.x / plan_.splits; block < plan_.blocks; block += plan_.clusters) {
             const std::uint32_t row = block * plan_.rows;
@@ -77,7 +77,7 @@ public:
             ptx::cluster_wait();  // the sums have been read
         }
         if constexpr (C::gather) {
-            if (gathers()) FewRows<C>(a_, memory_).end();
+            if (gathers()) FewRows(a_, patience_).end();
         }
     }
 
@@ -100,7 +100,7 @@ private:
         if (!gathered_) {
             const std::uint32_t left = end_ - begin_, ahead = left < plan_.stages ? left : plan_.stages;
             for (std::uint32_t s = 0; s < ahead; ++s) load_weight(s, row, begin_ + s);
-            if constexpr (C::gather) gathered_ = FewRows<C>(a_, memory_).wait(patience_);
+            if constexpr (C::gather) gathered_ = FewRows(a_, patience_).wait();
             if (!gathered_) return;
             for (std::uint32_t s = 0; s < ahead; ++s) {
                 load_rows(s, step++);

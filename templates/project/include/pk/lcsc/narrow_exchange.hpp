@@ -167,7 +167,7 @@ private:
 
     PK_DEVICE std::uint32_t* word(std::uint64_t which, std::uint32_t rank, std::uint32_t slot,
                                   std::uint32_t source) const {
-        return reinterpret_cast<std::uint32_t*>(a_.peers[rank] + which) + slot * a_.world + source;
+        return a_.flags(rank, which) + slot * a_.world + source;
     }
     // Of a piece the 16 bytes at this address, and those half a slot on if it has as many.
     PK_DEVICE unsigned char* place(std::uint32_t rank, std::uint32_t slot, std::uint32_t epoch,

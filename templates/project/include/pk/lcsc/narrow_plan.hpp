@@ -74,13 +74,16 @@ constexpr Plan plan(std::uint32_t m, std::uint32_t n, std::uint32_t splits, std:
     return p;
 }
 
+// Blocks of a cluster, of which `fours` of four can run at once. Where activations are few it pays to have
+// many stages under way, and so not too many rows in each.
+constexpr std::uint32_t splits_for(std::uint32_t m, std::uint32_t n, std::uint32_t fours) {
+    constexpr std::uint32_t many = 128;
+    return m <= 16 && (fours == 0 || plan(m, n, 4, fours).rows > many) ? 2 : 4;
+}
+
 // Rows of a call, at most: where sums are exchanged, all that a rank has added up goes to every peer.
 constexpr std::uint32_t most_m(std::uint32_t world, bool reduces) {
     return world <= 2 || !reduces ? max_m : max_m / (world - 1);
-}
-// Where activations are few it pays to have more of the weight's rows under way.
-constexpr std::uint32_t splits_for(std::uint32_t m) {
-    return m <= 16 ? 2 : 4;
 }
 
 // Pieces of eight sums that one block of a cluster stores, or exchanges: `stripe` after the other of what the
