@@ -53,12 +53,15 @@ def test_generate_and_generate_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["check", "generate", "explain"])
 def test_what_the_runtime_does_not_have_is_said_at_the_operator(command: str, tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
-    text = SPEC.with_name("ag_gemm.yaml").read_text().replace("outputs: [c]", "outputs: [a_full, c]")
+    text = SPEC.with_name("gemm.yaml").read_text().replace("world: 1", "world: 1..8")
+    for name, shape in (("a", "[M, K]"), ("c", "[M, N]")):
+        text = text.replace(f"{name}: {{shape: {shape},", f"{name}: {{shape: {shape}, shard: {{axis: 0}},")
     spec.write_text(text)
+    line = text[: text.index("{op: matmul")].count("\n") + 1
     done = kgen(command, spec, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    message = "all_gather: `a_full` as an output is not there yet, only `c`"
-    assert f"{spec}:15:10: error: {message}\n" in done.stderr
+    message = "matmul: a product of rows that are sharded (`a`) is not there yet without all_gather"
+    assert f"{spec}:{line}:10: error: {message}\n" in done.stderr
     assert list(tmp_path.iterdir()) == [spec]
 
 
