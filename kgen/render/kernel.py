@@ -50,6 +50,7 @@ def _collective(plan: KernelPlan) -> dict[str, Any]:
         "residual": False,
         "silu_mul": False,
         "copies": Copies.NEVER.value,
+        "comm_sms": 0,
     }
 
 

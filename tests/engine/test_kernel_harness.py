@@ -18,8 +18,12 @@ from tests.kernels import AG_ALL, AR, COLLECTIVES, RS, kernel
 
 from .test_harness import sanitizer
 
+INTER_SM = {
+    name: text.replace("outputs:", "overlap: {comm_sms: 2}\noutputs:").replace("M: 1..64", "M: 1..1024")
+    for name, text in {"ag_inter_sm": AG_ALL, "rs_inter_sm": RS, "ar_inter_sm": AR}.items()
+}
 COPIES = AG_ALL.replace("outputs:", "overlap: {transfer: copy_engine}\noutputs:")
-KERNELS = {"rs": RS, "ar": AR, "copies": COPIES, **COLLECTIVES}
+KERNELS = {"rs": RS, "ar": AR, "copies": COPIES, **INTER_SM, **COLLECTIVES}
 
 
 def write(text: str, folder: Path) -> Path:
@@ -49,7 +53,7 @@ def test_host(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["copies", "all_reduce"])
+@pytest.mark.parametrize("name", ["copies", "ar_inter_sm", "all_reduce"])
 def test_thread_sanitizer(name: str, tmp_path: Path) -> None:
     project = write(KERNELS[name], tmp_path / "small")
     library = build_project(project, "host-tsan") / "libsmall.so"

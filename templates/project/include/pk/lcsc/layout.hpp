@@ -16,7 +16,7 @@ enum class Reduce : std::uint32_t { none, scatter, all };
 
 // C: what is compiled in: Type (of wgmma_tile.hpp); Partial, of which summands are sent (float, or 16 bits
 // for elements of Type); tile_m, tile_n, tile_k; stages; group (TileGrid); gather; copies_from (copies.hpp);
-// reduce; bias, residual, silu_mul.
+// comm_sms (schedule.hpp); reduce; bias, residual, silu_mul.
 template <class C>
 struct Layout {
     static constexpr std::uint32_t tile_m = C::tile_m, tile_n = C::tile_n, tile_k = C::tile_k;
