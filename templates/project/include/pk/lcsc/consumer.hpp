@@ -30,7 +30,12 @@ public:
                 add_partials<C>(block_, lane_.thread, tile, c);
             }
             store_tile<C>(block_.a, lane_, tile, c);
-            if constexpr (C::reduce == Reduce::all) hand_on();
+            if constexpr (C::reduce == Reduce::all) {
+                // A barrier tells one lap from the next, but not from the one after that: pushers must have
+                // seen the last. Counts tell all of them.
+                if constexpr (!inter_sm<C>) wait_free();
+                hand_on();
+            }
         });
     }
 
