@@ -56,6 +56,7 @@ def _collective(plan: KernelPlan) -> dict[str, Any]:
         "residual": False,
         "silu_mul": False,
         "copies": Copies.NEVER.value,
+        "comm_sms": 0,
     }
 
 

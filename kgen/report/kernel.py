@@ -88,6 +88,8 @@ class KernelReport:
         copied = [_sizes(p) for p in self.predictions if _copied(p)]
         if copied and len(copied) < len(self.predictions):
             caption += f" The copy engine sends at {'; '.join(copied)}, and registers at the rest."
+        if isinstance(self.plan, ProductPlan) and self.plan.comm_sms:
+            caption += " No run with SMs that only communicate was measured."
         table.caption = (
             f"{caption} Outside a graph a launch takes {launch:.1f} us and not {graph:.1f}. "
             f"Constants measured on {self.machine.where}."

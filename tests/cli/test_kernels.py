@@ -131,6 +131,18 @@ def test_collectives(name: str) -> None:
     assert prediction["shots"] == (1 if name == "all_reduce" else 0)
 
 
+def test_explain_sms_that_only_communicate(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    text, unmeasured = SPEC.with_name("gemm_ar.yaml").read_text(), "No run with SMs that only communicate"
+    for overlap, chosen in (("schedule: intra_sm", False), ("comm_sms: 8", True)):
+        spec.write_text(f"{text}overlap: {{{overlap}}}\n")
+        done = kgen("explain", spec, "--dims", "M=4096", "--world", "2")
+        assert done.returncode == 0, done.stderr
+        said = " ".join(done.stdout.replace("│", " ").split())
+        for words in ("inter_sm", "it has SMs that only communicate", unmeasured):
+            assert (words in said) == chosen
+
+
 def test_a_collective_has_nothing_to_overlap_with(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
     text = SPEC.with_name("all_gather.yaml").read_text()

@@ -18,11 +18,16 @@ from tests.kernels import AG_ALL, AG_KEEP, AR, AR_ALL, COLLECTIVES, IN_NETWORK, 
 
 from .test_harness import sanitizer
 
+INTER_SM = {
+    name: text.replace("outputs:", "overlap: {comm_sms: 2}\noutputs:").replace("M: 1..64", "M: 1..1024")
+    for name, text in {"ag_inter_sm": AG_ALL, "rs_inter_sm": RS, "ar_inter_sm": AR}.items()
+}
 COPIES = AG_ALL.replace("outputs:", "overlap: {transfer: copy_engine}\noutputs:")
 KEEP_COPIES = COPIES.replace("outputs: [c]", "outputs: [c, a_full]")
 KERNELS = {
     **{"rs": RS, "ar": AR, "rs_all": RS_ALL, "ar_all": AR_ALL},
     **{"copies": COPIES, "keep": AG_KEEP, "keep_copies": KEEP_COPIES},
+    **INTER_SM,
     **COLLECTIVES,
     "network": IN_NETWORK,
 }
@@ -55,7 +60,7 @@ def test_host(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["keep_copies", "ar_all", "all_reduce", "network"])
+@pytest.mark.parametrize("name", ["keep_copies", "ar_all", "ar_inter_sm", "all_reduce", "network"])
 def test_thread_sanitizer(name: str, tmp_path: Path) -> None:
     project = write(KERNELS[name], tmp_path / "small")
     library = build_project(project, "host-tsan") / "libsmall.so"

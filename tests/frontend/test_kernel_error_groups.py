@@ -270,7 +270,7 @@ MANY: dict[str, tuple[str, list[tuple[str, str]], Found]] = {
             (5, 25, "dim 'L' is never used", ""),
             (8, 15, "unknown dim 'NN'", "M, N, L or K"),
             (11, 26, "unknown tensor 'aa'", ""),
-            (14, 41, "999 is out of range", "no comm_sms"),
+            (14, 41, "999 is out of range", "an even number from 2 to 66"),
         ],
     ),
 }

@@ -140,7 +140,16 @@ CASES = {
         "K is 60..63, which makes rows that are no multiple of 16 bytes "
         "| a multiple of 8 elements (16 bytes) in every row of 'a'",
     ),
-    "too many SMs": ("comm_sms: 8", "comm_sms: «132»", "132 is out of range | no comm_sms"),
+    "too many SMs": (
+        "comm_sms: 8",
+        "comm_sms: «68»",
+        "68 is out of range | an even number from 2 to 66",
+    ),
+    "half a cluster of SMs": (
+        "comm_sms: 8",
+        "comm_sms: «7»",
+        "7 is odd, but SMs communicate in clusters of two | an even number from 2 to 66",
+    ),
     "SMs of intra_sm": (
         "inter_sm, comm_sms: 8",
         "intra_sm, comm_sms: «8»",
@@ -244,6 +253,7 @@ EXCHANGE_CASES = {
         "N is 36, which makes rows that are no multiple of 16 bytes "
         "| a multiple of 8 elements (16 bytes) in every row of 'x'",
     ),
+    "too many SMs": ("comm_sms: 8", "comm_sms: «132»", "132 is out of range | no comm_sms"),
     "multimem": (
         "comm_sms: 8",
         "transfer: «multimem»",

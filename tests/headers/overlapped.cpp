@@ -1,5 +1,6 @@
 // The overlapped kernel's host twin over ranks that are threads: runs one after the other, with data and
 // sizes of their own, must all come out exactly. Built with PK_DROP it lacks one operation of its protocol.
+// The argument says who communicates: intra_sm or inter_sm.
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -23,13 +24,13 @@ constexpr bool gathers(Kind what) {
     return what == Kind::gather || what == Kind::copies || what == Kind::mixed;
 }
 
-template <Kind What, class PartialType>
+template <Kind What, class PartialType, std::uint32_t CommSms>
 struct Program {
     struct Config {
         using Type = pk::lcsc::Bf16;
         using Partial = PartialType;
         static constexpr std::uint32_t tile_m = 128, tile_n = 256, tile_k = 64, stages = 4, group = 2,
-                                       pace = 0;
+                                       pace = 0, comm_sms = CommSms;
         static constexpr bool gather = gathers(What), by_tma = false, bias = false, residual = false,
                               silu_mul = false, keep_rows = What == Kind::mixed;
         static constexpr std::uint64_t copies_from = What == Kind::copies  ? pk::lcsc::copies_always
@@ -41,8 +42,28 @@ struct Program {
     };
     static constexpr std::uint64_t digest = 1;
     static constexpr std::uint32_t abi = 1, least_world = 1, most_world = 8;
-    static constexpr Dim m{"M", "m", 1, 1024, false}, n{"N", "n", 8, 512, false}, k{"K", "k", 8, 264, false};
+    static constexpr Dim m{"M", "m", 1, 2048, false}, n{"N", "n", 8, 512, false}, k{"K", "k", 8, 264, false};
 };
+
+template <std::uint32_t CommSms>
+using Config = Program<Kind::all, float, CommSms>::Config;
+
+// SMs that only communicate: as many as asked for, but no more than half, in whole clusters.
+static_assert(pk::lcsc::communicating<Config<0>>(132, 2) == 0 && pk::lcsc::agents<Config<0>>(132) == 132);
+static_assert(pk::lcsc::communicating<Config<16>>(132, 2) == 16 && pk::lcsc::agents<Config<16>>(132) == 64);
+static_assert(pk::lcsc::communicating<Config<66>>(132, 2) == 66);
+static_assert(pk::lcsc::communicating<Config<16>>(30, 2) == 14);
+static_assert(pk::lcsc::communicating<Config<16>>(4, 2) == 2 && pk::lcsc::least_sms<Config<16>>(2) == 4);
+static_assert(pk::lcsc::communicating<Config<16>>(3, 1) == 1 && pk::lcsc::least_sms<Config<16>>(1) == 2);
+
+// A count of a call is past all counts of the calls before it, also where epochs wrap around.
+using pk::lcsc::tally;
+static_assert(pk::lcsc::reached(tally(7, 3), tally(7, 3)) && !pk::lcsc::reached(tally(7, 2), tally(7, 3)));
+static_assert(!pk::lcsc::reached(tally(6, 9), tally(7, 1)) && pk::lcsc::reached(tally(7, 1), tally(6, 9)));
+static_assert(!pk::lcsc::reached(tally(~0u, 9), tally(0, 1)) &&
+              pk::lcsc::reached(tally(0, 1), tally(~0u, 9)));
+static_assert(pk::lcsc::tiles_seen(tally(6, 9), tally(7, 1)) == 0);
+static_assert(pk::lcsc::tiles_seen(tally(7, 2), tally(7, 5)) == 2);
 
 template <class P>
 struct Handle final : pk::engine::Kernel<pk::engine::Product<P>> {
@@ -127,18 +148,20 @@ void check_rows(std::uint32_t turn, int world, const Run& run) {
     }
 }
 
-template <Kind What, class Partial>
-void check_rank(const std::string& name, int world, int rank) {
-    using Kernel = Handle<Program<What, Partial>>;
-    const testing::KernelOptions options = testing::kernel_options(name, world, rank);
+template <Kind What, class Partial, std::uint32_t CommSms>
+void check_rank(const std::string& name, int world, int rank, std::uint32_t sms) {
+    using Kernel = Handle<Program<What, Partial, CommSms>>;
+    testing::KernelOptions options = testing::kernel_options(name, world, rank);
+    options.sms = sms;
     const std::unique_ptr<Kernel> kernel(Kernel::template create<Kernel>(&options));
 
     // One row belongs to one rank: the others get nothing that would keep them from running ahead. Long rows
-    // are gathered in pieces, by several threads.
-    const Size sizes[] = {{1, 8, 8}, {1, 264, 16}, {290, 8, 16}, {256, 8, 264}};
+    // are gathered in pieces, by several threads. Of high ones a thread stages more tiles than have room.
+    const Size sizes[] = {{1, 8, 8}, {1, 264, 16}, {290, 8, 16}, {256, 8, 264}, {2048, 8, 8}};
+    constexpr std::uint32_t count = CommSms == 0 ? 4 : 5;
     std::vector<Run> runs;
-    for (std::uint32_t turn = 0; turn < 16; ++turn) {
-        runs.push_back(make_run<What>(turn, world, rank, sizes[turn / 2 % 4]));
+    for (std::uint32_t turn = 0; turn < count * 4; ++turn) {
+        runs.push_back(make_run<What>(turn, world, rank, sizes[turn / 2 % count]));
     }
     for (Run& run : runs) {
         pk::engine::Call call;
@@ -169,19 +192,18 @@ void check_rank(const std::string& name, int world, int rank) {
     }
 }
 
-template <Kind What, class Partial>
-bool check(const char* what, int world) {
+template <Kind What, class Partial, std::uint32_t CommSms = 0>
+bool check(const char* what, int world, std::uint32_t sms = 2) {
     const std::string name = std::string("overlapped-") + what + "-" + std::to_string(::getpid());
-    const testing::Errors errors =
-        testing::as_threads(world, [&](int rank) { check_rank<What, Partial>(name, world, rank); });
+    const testing::Errors errors = testing::as_threads(
+        world, [&](int rank) { check_rank<What, Partial, CommSms>(name, world, rank, sms); });
     const std::string error = testing::first_error(errors);
-    std::printf("%s %s, %d ranks %s\n", error.empty() ? "PASS" : "FAIL", what, world, error.c_str());
+    std::printf("%s %s, %d ranks of %u threads %s\n", error.empty() ? "PASS" : "FAIL", what, world, sms,
+                error.c_str());
     return error.empty();
 }
 
-}  // namespace
-
-int main() {
+bool check_intra_sm() {
     bool all = true;
     for (const int world : {1, 2, 3}) {
         all = check<Kind::gather, float>("gather", world) && all;
@@ -191,5 +213,45 @@ int main() {
         all = check<Kind::scatter, std::uint16_t>("rounded-scatter", world) && all;
         all = check<Kind::all, float>("all-reduce", world) && all;
     }
-    return all ? 0 : 1;
+    return all;
+}
+
+// One thread cannot do both.
+bool check_one_thread() {
+    using Kernel = Handle<Program<Kind::scatter, float, 2>>;
+    testing::KernelOptions options = testing::kernel_options("overlapped-alone", 1, 0);
+    options.sms = 1;
+    std::string error;
+    try {
+        delete Kernel::create<Kernel>(&options);
+    } catch (const std::exception& caught) {
+        error = caught.what();
+    }
+    const bool told = error == "rank 0: options.sms is 1, expected 0 (a part of the cores) or 2 to 1024";
+    std::printf("%s one thread: %s\n", told ? "PASS" : "FAIL", error.c_str());
+    return told;
+}
+
+// One thread that computes, and one agent; and three, of which an agent serves two.
+bool check_inter_sm() {
+    bool all = check_one_thread();
+    for (const int world : {1, 2, 3}) {
+        for (const std::uint32_t sms : {2, 5}) {
+            all = check<Kind::gather, float, 2>("gather", world, sms) && all;
+            all = check<Kind::scatter, float, 2>("scatter", world, sms) && all;
+            all = check<Kind::all, float, 2>("all-reduce", world, sms) && all;
+        }
+        all = check<Kind::scatter, std::uint16_t, 2>("rounded-scatter", world, 5) && all;
+    }
+    return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string schedule = argc == 2 ? argv[1] : "";
+    if (schedule == "intra_sm") return check_intra_sm() ? 0 : 1;
+    if (schedule == "inter_sm") return check_inter_sm() ? 0 : 1;
+    std::printf("expected intra_sm or inter_sm\n");
+    return 2;
 }

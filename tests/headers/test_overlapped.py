@@ -24,9 +24,7 @@ def protocol_steps() -> list[str]:
     return names[1:-1]
 
 
-def run_without(
-    step: int, tmp_path: Path, source: str = "overlapped", seed: int = 1
-) -> subprocess.CompletedProcess[str]:
+def run_without(step: int, tmp_path: Path, source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     program = tmp_path / source
     command = [CXX, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread", "-O1", "-fsanitize=thread"]
     command += [
@@ -39,21 +37,26 @@ def run_without(
     ]
     built = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert built.returncode == 0, built.stderr
-    variables = os.environ | {"PK_STRAGGLE": str(seed), "TSAN_OPTIONS": "halt_on_error=1 exitcode=66"}
-    return subprocess.run([str(program)], capture_output=True, text=True, timeout=300, env=variables)
+    variables = os.environ | {"PK_STRAGGLE": "1", "TSAN_OPTIONS": "halt_on_error=1 exitcode=66"}
+    return subprocess.run(
+        [str(program), *arguments], capture_output=True, text=True, timeout=300, env=variables
+    )
 
 
-# By the families of steps: which twins have them.
+# By the families of steps: which twins have them, where who communicates, and so the twin, is an argument.
 STEPS = protocol_steps()
 OF_COLLECTIVES = ("begun", "done", "finished", "epoch", "partial")
 OF_NETWORK = ("begun", "done", "finished", "epoch")
+OF_AGENTS = ("units", "gathered", "partial", "end", "staged", "pushed")  # calls end as those of all SMs
 OF_PRODUCTS = ("done", "units", "gathered", "kept", "partial", "finished", "epoch", "end")
-FAMILIES = {"overlapped": OF_PRODUCTS, "collectives": OF_COLLECTIVES, "network": OF_NETWORK}
+TWINS = {
+    ("overlapped", "intra_sm"): OF_PRODUCTS,
+    ("overlapped", "inter_sm"): OF_AGENTS,
+    ("collectives",): OF_COLLECTIVES,
+    ("network",): OF_NETWORK,
+}
 CASES = [
-    (source, step)
-    for source, families in FAMILIES.items()
-    for step in STEPS
-    if step.rpartition("_")[2] in families
+    (twin, step) for twin, families in TWINS.items() for step in STEPS if step.rpartition("_")[2] in families
 ]
 
 
@@ -61,14 +64,16 @@ def test_every_step_has_a_twin() -> None:
     assert {step for _, step in CASES} == set(STEPS)
 
 
-@pytest.mark.parametrize("source", FAMILIES)
-def test_all_ranks_agree_without_a_race(source: str, tmp_path: Path) -> None:
-    done = run_without(0, tmp_path, source)
+@pytest.mark.parametrize("twin", TWINS, ids=" ".join)
+def test_all_ranks_agree_without_a_race(twin: tuple[str, ...], tmp_path: Path) -> None:
+    done = run_without(0, tmp_path, *twin)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("source", "step"), CASES)
-def test_every_step_of_the_protocol_is_needed(source: str, step: str, tmp_path: Path) -> None:
-    done = run_without(STEPS.index(step) + 1, tmp_path, source)
+@pytest.mark.parametrize(
+    ("twin", "step"), CASES, ids=lambda value: value if isinstance(value, str) else "-".join(value)
+)
+def test_every_step_of_the_protocol_is_needed(twin: tuple[str, ...], step: str, tmp_path: Path) -> None:
+    done = run_without(STEPS.index(step) + 1, tmp_path, *twin)
     assert done.returncode != 0, f"nobody notices that {step} is missing"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kgen.diagnostics import Diagnostic
-from kgen.ir.kernel.overlap import STAGES, TILE, Overlap, Schedule, Tile, Transfer, transfers
+from kgen.ir.kernel.overlap import COMM_SMS, STAGES, TILE, Overlap, Schedule, Tile, Transfer, transfers
 from kgen.spec import kernel_ops as ops
 from kgen.spec.document import At
 from kgen.spec.kernel import KernelSpec, OverlapSpec
@@ -15,7 +15,6 @@ _TILE_M, _TILE_N, _TILE_K = range(64, 257, 64), range(8, 257, 8), (32, 64, 128)
 _ACCUMULATORS = 128 * 256
 _SHARED_BYTES = 227 * 1024
 _STAGES = range(2, 17)
-_MOST_COMM_SMS = 131  # of 132, one computes
 
 Fault = tuple[At, str, str]  # where in `overlap`, what, expected
 
@@ -89,14 +88,22 @@ def _communication(spec: KernelSpec) -> Iterator[Fault]:
         return
     if asked.comm_sms is None:
         return
-    if asked.comm_sms > _MOST_COMM_SMS:
-        yield ("comm_sms",), f"{asked.comm_sms} is out of range", "no comm_sms"
+    yield from _comm_sms(spec, asked.comm_sms)
     if asked.schedule == "intra_sm":
         message = "with intra_sm the SMs that compute communicate too, so there are no comm_sms"
         yield ("comm_sms",), message, "no comm_sms"
     if asked.transfer == "copy_engine":
         message = "the copy engine uses no SM, so there are no comm_sms"
         yield ("comm_sms",), message, "no comm_sms"
+
+
+def _comm_sms(spec: KernelSpec, asked: int) -> Iterator[Fault]:
+    there = spec.gaps.graph or any(isinstance(op, ops.MatmulOp) for op in spec.graph)  # else all SMs do
+    expected = f"an even number from {COMM_SMS[0]} to {COMM_SMS[-1]}" if there else "no comm_sms"
+    if asked > COMM_SMS[-1]:
+        yield ("comm_sms",), f"{asked} is out of range", expected
+    elif asked % 2 and there:
+        yield ("comm_sms",), f"{asked} is odd, but SMs communicate in clusters of two", expected
 
 
 def _transfer(spec: KernelSpec) -> Iterator[Fault]:

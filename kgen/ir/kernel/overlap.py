@@ -42,11 +42,17 @@ class Overlap:
     tile: Tile | None = None
     stages: int | None = None
 
+    @property
+    def inter_sm(self) -> bool:
+        """Whether SMs of their own communicate: asked for, or meant by saying how many."""
+        return self.schedule is Schedule.INTER_SM or (self.schedule is None and self.comm_sms is not None)
+
 
 AUTO = Overlap()
 
 # What generated kernels have.
-SCHEDULES = (Schedule.INTRA_SM,)  # warps of the SMs that compute also push
+COMM_SMS = range(2, 67, 2)  # SMs that only communicate: whole clusters, and no more than half of 132
+FEW_SMS = 16  # that do where the spec does not say how many
 TILE = Tile(128, 256, 64)
 STAGES = range(2, 5)
 

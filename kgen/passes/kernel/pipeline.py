@@ -106,7 +106,7 @@ def _check_product(graph: KernelGraph, plan: ProductPlan) -> Iterator[Sample]:
         for transfers in transfer_samples(plan, shape):
             copied = {call for call, by in enumerate(transfers, 1) if by is Transfer.COPY_ENGINE}
             instance = make_instance(graph, shape, plan.grid, calls=len(transfers), copied=copied)
-            check_progress(instance, plan.members)
+            check_progress(instance, plan.members, 1 if plan.comm_sms else None)
             sample = _sample(instance, shape)
             yield sample if plan.copies is Copies.NEVER else replace(sample, transfers=transfers)
 

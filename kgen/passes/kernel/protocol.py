@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from kgen.plan.kernel.instance import CollectiveInstance, Instance, Kind, Produc
 from kgen.tgraph.tgraph import TGraph
 
 Flags = Callable[[Task, Instance], Iterator[Flag]]
+Pushes = Sequence[Sequence[int]]  # of a block: those of each of its tiles, in order; some have none
 _OF_RANKS = (Family.DONE, Family.ENDS, Family.BEGUN)
 STAGED = 4  # tiles of a block that wait to be pushed: Layout::staging_slots
 _SHOWN = 8
@@ -58,14 +59,31 @@ def check_protocol(
     return counts
 
 
+def in_turns(blocks: Sequence[Pushes]) -> Iterator[int]:
+    """What an agent pushes: every block's first tile, then every block's second (`push_tiles_of_blocks`)."""
+    for tiles in zip_longest(*blocks, fillvalue=()):
+        for pushes in tiles:
+            yield from pushes
+
+
 def check_progress(
-    instance: ProductInstance, sms: int, *, awaited_by: Flags = waits, set_by: Flags = sets
+    instance: ProductInstance,
+    sms: int,
+    agents: int | None = None,
+    *,
+    awaited_by: Flags = waits,
+    set_by: Flags = sets,
+    served: Callable[[Sequence[Pushes]], Iterable[int]] = in_turns,
 ) -> None:
     """That no role of any block waits for what comes only after it. Raises CompileError with the tasks.
 
-    The consumers of a block take its tiles in order, its pushers push in that order, and a block has room for
-    a few tiles that wait to be pushed. With one cluster of SMs a rank has one order; any number of SMs takes
-    parts of it, so what one cluster can do, all can.
+    sms: that compute. agents: that push, each for every so-manieth of them; None: each SM for itself. served:
+    in which order an agent pushes what its blocks hand on.
+
+    The consumers of a block take its tiles in order, pushers push a block's tiles in that order, and a block
+    has room for a few that wait to be pushed. With one cluster of SMs a rank has one order, and so has a
+    single agent, which takes the tiles of its blocks in turns; any number of SMs and agents takes parts of
+    these, so what one cluster and one agent can do, all can.
     """
     first = [i for i, task in enumerate(instance.tasks) if task.call == 1]
     places: dict[tuple[int, int, int], list[int]] = defaultdict(
@@ -82,9 +100,12 @@ def check_progress(
         for flag in awaited_by(instance.tasks[i], instance):
             before[i].update(setters[flag])
     for rank in range(instance.shape.world):
+        queues: list[list[int]] = []  # what is done one after the other
+        pushes: list[list[list[int]]] = []
         for sm in range(sms):
             consumed: list[int] = []
             pushed: list[int] = []
+            pushes.append([])
             for tile in instance.order(rank).of_sm(sm, sms):
                 of_tile = places.get((rank, tile.owner, tile.slot), []) if tile.rows else []
                 handed_on = len(pushed)
@@ -96,9 +117,13 @@ def check_progress(
                         pushed.append(i)
                 if len(pushed) > handed_on:  # there was room for it after an earlier push
                     before[consumed[-1]].update(pushed[: max(handed_on - STAGED + 1, 0)])
-            for queue in (consumed, pushed):
-                for earlier, later in pairwise(queue):
-                    before[later].add(earlier)
+                pushes[-1].append(pushed[handed_on:])
+            queues.append(consumed)
+        count = agents or sms
+        queues += [list(served(pushes[agent::count])) for agent in range(count)]
+        for queue in queues:
+            for earlier, later in pairwise(queue):
+                before[later].add(earlier)
     _check_acyclic(before, instance)
 
 

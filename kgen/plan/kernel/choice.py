@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kgen.ir.kernel.dims import extent
 from kgen.ir.kernel.graph import KernelGraph
-from kgen.ir.kernel.overlap import STAGES, TILE, Schedule, Tile, Transfer
+from kgen.ir.kernel.overlap import FEW_SMS, STAGES, TILE, Schedule, Tile, Transfer
 from kgen.plan.kernel.measured import H200
 from kgen.plan.kernel.runtime import (
     COPIES_LEAST,
@@ -19,8 +19,8 @@ from kgen.plan.kernel.runtime import (
     collective_of,
     copies_of,
     form_of,
-    kept_rows,
     in_network,
+    kept_rows,
 )
 from kgen.plan.kernel.tiles import divide_up
 
@@ -40,6 +40,7 @@ class ProductChoice(Choice):
 
     tile: Tile
     stages: int
+    comm_sms: int  # SMs that only communicate; 0: all compute
 
 
 def choose(graph: KernelGraph) -> Choice:
@@ -50,6 +51,9 @@ def choose(graph: KernelGraph) -> Choice:
 def _of_product(graph: KernelGraph) -> ProductChoice:
     asked, form, copies = graph.overlap, form_of(graph), copies_of(graph)
     schedule = None if copies is Copies.ALWAYS else Schedule.INTRA_SM
+    comm_sms = 0
+    if asked.inter_sm:
+        schedule, comm_sms = Schedule.INTER_SM, asked.comm_sms or FEW_SMS
     transfer = asked.transfer or Transfer.REGISTER
     reasons: list[tuple[str, str, str]] = []
 
@@ -58,21 +62,23 @@ def _of_product(graph: KernelGraph) -> ProductChoice:
 
     if form.gather or form.reduce is not Reduce.NONE:
         if schedule is not None:
-            add("schedule", schedule, asked.schedule, _SCHEDULE[form.gather])
+            add("schedule", schedule, asked.schedule, _MEANT if asked.inter_sm else _SCHEDULE[form.gather])
+        if comm_sms:
+            add("comm_sms", str(comm_sms), asked.comm_sms, _COMM_SMS)
         if copies is Copies.BY_SIZE:
             both = f"{Transfer.REGISTER}, {Transfer.COPY_ENGINE} from {COPIES_LEAST >> 20} MiB on"
             add("transfer", both, None, _BY_SIZE.format(rows=_rows_to_copy(graph)))
         else:
-            add("transfer", transfer, asked.transfer, _TRANSFER)
+            add("transfer", transfer, asked.transfer, _TRANSFER_OF_FEW if comm_sms else _TRANSFER)
     if _least_rows(graph) <= NARROW_MOST and copies is not Copies.ALWAYS and kept_rows(graph) is None:
         exchanged = form.reduce is not Reduce.NONE
         rows = "M * (world - 1)" if exchanged else "M"
-        why = _FEW_ROWS + (_FEW_SUMS if exchanged else "")
+        why = _FEW_ROWS + _FEW_SUMS * exchanged + _OF_ALL * (comm_sms > 0)
         add("few rows", f"{rows} up to {NARROW_MOST}: the weight is read once", None, why)
     stages = asked.stages or STAGES[-1]
     add("tile", " x ".join(map(str, TILE)), asked.tile, _TILE)
     add("stages", str(stages), asked.stages, _STAGES)
-    return ProductChoice(schedule, transfer, tuple(reasons), TILE, stages)
+    return ProductChoice(schedule, transfer, tuple(reasons), TILE, stages, comm_sms)
 
 
 def _rows_to_copy(graph: KernelGraph) -> str:
@@ -110,12 +116,22 @@ _SCHEDULE = {
     False: "a tile is sent as soon as it is computed, by warps of the SM that computed it, so nothing "
     "waits for an SM that only sends",
 }
+_MEANT = "it has SMs that only communicate (comm_sms)"
 _RATES = {transfer: f"{rate.rate / 1e9:.0f}" for transfer, rate in H200.transfers.items()}
 _TRANSFER = (
     f"registers of all SMs reach {_RATES[Transfer.REGISTER]} GB/s, take no shared memory from the operands, "
     f"and send units small enough to be signalled early; tma reaches {_RATES[Transfer.TMA]}, but what it "
     "sends leaves later, so that small products take up to a fifth longer, and copy_engine "
     f"{_RATES[Transfer.COPY_ENGINE]}, but only with tens of megabytes at a time"
+)
+_FEW_RATE = f"{H200.stores(FEW_SMS).rate / 1e9:.0f}"
+_COMM_SMS = (
+    f"stores of {FEW_SMS} SMs reach {_FEW_RATE} of the {_RATES[Transfer.REGISTER]} GB/s of all: more of them "
+    "would take more from the product than they add"
+)
+_TRANSFER_OF_FEW = (
+    f"registers of {FEW_SMS} SMs reach {_FEW_RATE} GB/s, and send units small enough to be signalled early; "
+    f"tma reaches {_RATES[Transfer.TMA]}, and copy_engine needs no SM"
 )
 _BY_SIZE = (
     f"registers of all SMs reach {_RATES[Transfer.REGISTER]} GB/s and send units small enough to be "
@@ -157,8 +173,10 @@ _FEW_ROWS = (
     "of it, once"
 )
 _FEW_SUMS = (
-    "; the sums are exchanged in one shot, in which every rank sends each peer all that it needs and waits once"
+    "; the sums are exchanged in one shot, in which every rank sends each peer all that it needs and waits "
+    "once"
 )
+_OF_ALL = "; so there none only communicates"
 _ADDITIONS = "a rank has all summands of an element in its registers, so an order costs nothing"
 _TILE = "two consumer warpgroups of 64 x 256 each: the most that the registers of an SM hold"
 _STAGES = "as many pieces of K as fit into the shared memory of an SM"

@@ -79,7 +79,8 @@ def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Ma
     summand = _SUMMAND if plan.reduce is not Reduce.NONE and plan.deterministic else _ELEMENT
     transfer = plan.moved_by(divide_up(m, world) * k * _ELEMENT) if plan.gather else plan.transfer
     of_sums = _ELEMENT if plan.reduce is Reduce.ALL else 0
-    sent = machine.transfers[transfer].seconds(count * (summand + of_sums))
+    rate = machine.stores(plan.comm_sms) if plan.comm_sms else machine.transfers[transfer]
+    sent = rate.seconds(count * (summand + of_sums))
     # A tile is sent after it is computed, or multiplied after its rows have come: one cannot be hidden.
     fused = max(own, sent + tile)
     if not plan.gather:  # the last round adds up, and a residual of as many rows as a rank has sums of
@@ -99,7 +100,7 @@ def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Ma
 
 
 def _narrow(plan: ProductPlan, sizes: Mapping[str, int], shape: Shape, machine: Machine) -> Prediction:
-    """A call of few rows: the weight is read once, before that rows are gathered, or after it sums exchanged."""
+    """A call of few rows: the weight is read once; before it rows are gathered, or after it sums exchanged."""
     m, n, k, world = shape.m, shape.n, shape.k, shape.world
     about, others, weights = machine.narrow, world - 1, 2 if plan.silu_mul else 1
     product = _library(plan, m, n, k, machine)
@@ -126,27 +127,29 @@ def _library(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> flo
     """The product by a library, which chooses tiles to fill the SMs and may split K."""
     about, weights = machine.library, 2 if plan.silu_mul else 1
     read = _ELEMENT * n * k * weights / about.memory * (1 + m / about.rows)
-    return about.around + max(read, _least(plan, m, n, k, machine))
+    return about.around + max(read, _least(plan, m, n, k, machine, machine.sms))
 
 
 def _own(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> float:
-    """The product in rounds of whole tiles."""
+    """The product in rounds of whole tiles, by the SMs that compute."""
     steps = divide_up(k, plan.tile.k) * machine.step
     kept = 2 * m * k * _ELEMENT / machine.memory if plan.keep_rows else 0  # read and written meanwhile
-    return machine.around + max(_rounds(plan, m, n, machine) * steps, _least(plan, m, n, k, machine) + kept)
+    least = _least(plan, m, n, k, machine, machine.sms - plan.comm_sms) + kept
+    return machine.around + max(_rounds(plan, m, n, machine) * steps, least)
 
 
-def _least(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> float:
-    """What power and memory allow."""
+def _least(plan: ProductPlan, m: int, n: int, k: int, machine: Machine, sms: int) -> float:
+    """What power, of so many SMs, and memory allow."""
     weights = 2 if plan.silu_mul else 1
     read_and_written = m * k + n * k * weights + m * n
     if plan.residual and plan.reduce is Reduce.NONE:
         read_and_written += m * n
-    return max(2 * m * n * k * weights / machine.flops, _ELEMENT * read_and_written / machine.memory)
+    flops = machine.flops * sms / machine.sms
+    return max(2 * m * n * k * weights / flops, _ELEMENT * read_and_written / machine.memory)
 
 
 def _rounds(plan: ProductPlan, m: int, n: int, machine: Machine) -> int:
-    return divide_up(_tiles(plan, m, n), machine.sms)
+    return divide_up(_tiles(plan, m, n), machine.sms - plan.comm_sms)
 
 
 def _tiles(plan: ProductPlan, m: int, n: int) -> int:

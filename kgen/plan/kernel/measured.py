@@ -77,7 +77,8 @@ class Machine:
     long products, in which power sets the clock. around: what a generated product takes before the first
     tile is multiplied and after the last. all_reduce, collective: NCCL's, of the bytes that a rank sends.
     copies, sums, one_shot: what collectives by themselves take besides a launch and their flags, of the
-    bytes that a rank sends: those that only copy, those that add up, and all-reduces in one shot.
+    bytes that a rank sends: those that only copy, those that add up, and all-reduces in one shot. few: SMs,
+    and what they store to a peer.
     """
 
     name: str
@@ -98,6 +99,18 @@ class Machine:
     one_shot: Rate
     narrow: Narrow
     transfers: dict[Transfer, Rate]
+    few: tuple[int, float]
+
+    def stores(self, sms: int) -> Rate:
+        """What so many SMs store to a peer.
+
+        Each has its part of what `few` do, or, past those, of what the rest adds.
+        """
+        count, rate = self.few
+        if sms <= count:
+            return Rate(0.0, rate * sms / count)
+        more = self.transfers[Transfer.REGISTER].rate - rate
+        return Rate(0.0, rate + more * (sms - count) / (self.sms - count))
 
 
 MIB = 1 << 20
@@ -139,8 +152,9 @@ H200 = Machine(
         gather=Rate(6e-6, 336e9),
     ),
     transfers={
-        Transfer.REGISTER: Rate(0.0, 368e9),  # stores of 132 SMs; of 16 SMs 338 GB/s
+        Transfer.REGISTER: Rate(0.0, 368e9),  # stores of 132 SMs
         Transfer.TMA: Rate(0.0, 362e9),  # of 8 SMs
         Transfer.COPY_ENGINE: Rate.through(1e6, 82e9, 394e9),
     },
+    few=(16, 338e9),
 )

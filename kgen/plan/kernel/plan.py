@@ -117,6 +117,7 @@ class ProductPlan(KernelPlan):
     members: int
     pace: int
     copies: Copies
+    comm_sms: int  # SMs that only communicate; 0: all compute
 
     @property
     def grid(self) -> TileGrid:
@@ -173,8 +174,9 @@ def _product(graph: KernelGraph, choice: ProductChoice) -> ProductPlan:
         stages=choice.stages,
         group=GROUP,
         members=MEMBERS,
-        pace=PACE[form.reduce],
+        pace=0 if choice.comm_sms else PACE[form.reduce],  # where nothing is computed, no load is in the way
         copies=copies_of(graph),
+        comm_sms=choice.comm_sms,
     )
 
 

@@ -11,7 +11,7 @@ from kgen.ir.kernel.all_reduce import AllReduce
 from kgen.ir.kernel.all_to_all import AllToAll
 from kgen.ir.kernel.constraint import ROW_BYTES
 from kgen.ir.kernel.graph import KernelGraph
-from kgen.ir.kernel.overlap import SCHEDULES, STAGES, TILE, Transfer, transfers
+from kgen.ir.kernel.overlap import STAGES, TILE, Transfer, transfers
 from kgen.ir.problem import Problem
 from kgen.ir.tensor import DType
 
@@ -91,7 +91,7 @@ def copies_of(graph: KernelGraph) -> Copies:
     """When the copy engine moves something, in a graph with a product and without `refusals`."""
     if graph.overlap.transfer is Transfer.COPY_ENGINE:
         return Copies.ALWAYS
-    chosen = graph.overlap.transfer is None and form_of(graph).gather
+    chosen = graph.overlap.transfer is None and form_of(graph).gather and not graph.overlap.inter_sm
     return Copies.BY_SIZE if chosen else Copies.NEVER
 
 
@@ -157,12 +157,8 @@ def _overlap(graph: KernelGraph) -> Iterator[Problem]:
     moved_by = transfers([op.kind for op in graph.ops], graph.deterministic)
     if asked.schedule is not None and asked.transfer is Transfer.COPY_ENGINE:
         yield _choice("schedule", asked.schedule, "none: the copy engine uses no SM")
-    elif asked.schedule not in (None, *SCHEDULES):
-        yield _choice("schedule", asked.schedule, ", ".join(SCHEDULES))
-    elif asked.comm_sms is not None:
-        alone = "all SMs: there is no product to overlap with"
-        there = alone if graph.matmul is None else "warps of every SM communicate"
-        yield _choice("comm_sms", str(asked.comm_sms), there)
+    elif asked.comm_sms is not None and graph.matmul is None:
+        yield _choice("comm_sms", str(asked.comm_sms), "all SMs: there is no product to overlap with")
     if asked.transfer not in (None, *moved_by):
         yield _choice("transfer", asked.transfer, " or ".join(moved_by))
     if asked.tile not in (None, TILE):

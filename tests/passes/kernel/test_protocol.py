@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from kgen.passes.errors import CompileError
 from kgen.passes.kernel.decompose import make_instance
 from kgen.passes.kernel.pipeline import compile_kernel, order_tasks
-from kgen.passes.kernel.protocol import check_progress, check_protocol
+from kgen.passes.kernel.protocol import Pushes, check_progress, check_protocol
 from kgen.plan.kernel.flags import Family, Flag, sets, waits
 from kgen.plan.kernel.instance import Instance, Kind, ProductInstance, Shape, Task
 from kgen.plan.kernel.runtime import Reduce
@@ -154,6 +154,27 @@ def test_own_tiles_first_would_deadlock() -> None:
     instance = replace(instance_of(RS, Shape(13, 24, 8, 2)), reduce=Reduce.NONE)
     with pytest.raises(CompileError, match=r"these tasks wait for each other: .*reduce"):
         check_progress(instance, 2)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("text", [AG, RS, AR], ids=["ag", "rs", "ar"])
+def test_agents_that_push_for_several_sms(text: str, shape: Shape) -> None:
+    instance = instance_of(text, shape, calls=1)
+    for sms, agents in ((2, 1), (4, 1), (4, 3), (6, 4), (2, 8)):
+        check_progress(instance, sms, agents)
+
+
+def one_by_one(blocks: Sequence[Pushes]) -> Iterator[int]:
+    return (push for tiles in blocks for pushes in tiles for push in pushes)
+
+
+def test_an_agent_that_ends_one_block_before_the_next_would_deadlock() -> None:
+    """Its first block has sums to push, for which it needs summands that its peer pushes after such sums."""
+    instance = instance_of(AR, Shape(10, 24, 8, 2), calls=1)
+    check_progress(instance, 4, 1)
+    check_progress(instance, 4, 4, served=one_by_one)  # each has one block
+    with pytest.raises(CompileError, match=r"these tasks wait for each other: .*push sum"):
+        check_progress(instance, 4, 1, served=one_by_one)
 
 
 def test_text_of_a_task() -> None:

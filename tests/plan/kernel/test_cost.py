@@ -40,6 +40,23 @@ def test_a_product_takes_rounds_of_tiles() -> None:
     assert large.own == pytest.approx(5.4 * US + 2 * 32768 * 4096 * 4096 / 740e12)
 
 
+def test_stores_of_some_sms() -> None:
+    rates = {sms: H200.stores(sms).rate for sms in (2, 8, 16, 74, 132)}
+    assert rates == pytest.approx({2: 338e9 / 8, 8: 169e9, 16: 338e9, 74: 353e9, 132: 368e9})
+    assert H200.stores(132) == H200.transfers[Transfer.REGISTER]
+
+
+@pytest.mark.parametrize("comm_sms", [8, 66])
+def test_sms_that_communicate_do_not_multiply(comm_sms: int) -> None:
+    text = (SPECS / "gemm_rs.yaml").read_text()
+    of_all = predict(compile_kernel(kernel(text)).plan, {"M": 32768}, 2, H200)
+    plan = compile_kernel(kernel(f"{text}overlap: {{comm_sms: {comm_sms}}}\n")).plan
+    some = predict(plan, {"M": 32768}, 2, H200)
+    assert (some.own - 5.4 * US) / (of_all.own - 5.4 * US) == pytest.approx(132 / (132 - comm_sms))
+    assert some.sent / of_all.sent == pytest.approx(368e9 / H200.stores(comm_sms).rate)
+    assert (some.product, some.communication) == (of_all.product, of_all.communication)
+
+
 def test_the_bound() -> None:
     p = predicted("ag_gemm", 8192)
     assert p.communication == pytest.approx(306 * US)  # 64 MiB

@@ -193,8 +193,6 @@ def test_what_is_added_to_a_sum(text: str, shard: int | None) -> None:
 @pytest.mark.parametrize(
     ("overlap", "setting"),
     [
-        ("schedule: inter_sm, comm_sms: 8", "overlap.schedule"),
-        ("comm_sms: 8", "overlap.comm_sms"),
         ("transfer: multimem", "overlap.transfer"),
         ("tile: [64, 256, 64]", "overlap.tile"),
         ("tile: [64, 64, 64], stages: 5", "overlap.tile"),
@@ -212,6 +210,43 @@ def test_choices_that_are_there() -> None:
     compilation = compile_kernel(kernel(text))
     assert compilation.plan.stages == 3
     assert {why for _, _, why in compilation.choice.reasons} == {"the spec asks for it"}
+
+
+@pytest.mark.parametrize("text", [AG, RS, AR], ids=["ag", "rs", "ar"])
+@pytest.mark.parametrize(
+    ("overlap", "comm_sms"),
+    [("schedule: inter_sm", 16), ("comm_sms: 66", 66), ("schedule: inter_sm, comm_sms: 2", 2)],
+)
+def test_sms_that_only_communicate(text: str, overlap: str, comm_sms: int) -> None:
+    plan = plan_of(f"{text}overlap: {{{overlap}}}\n")
+    assert (plan.schedule, plan.comm_sms) == (Schedule.INTER_SM, comm_sms)
+    assert (plan.copies, plan.transfer, plan.pace) == (Copies.NEVER, Transfer.REGISTER, 0)
+    assert make_kernel(plan)["comm_sms"] == comm_sms
+    assert plan.digest != plan_of(text).digest
+
+
+def test_sms_that_do_both() -> None:
+    for text in (AG, RS, AR, GEMM):
+        assert plan_of(text).comm_sms == 0
+    plan = plan_of(f"{RS}overlap: {{schedule: intra_sm}}\n")
+    assert (plan.schedule, plan.comm_sms, plan.pace) == (Schedule.INTRA_SM, 0, 8000)
+    assert make_kernel(compile_kernel(kernel(COLLECTIVES["gather"])).plan)["comm_sms"] == 0
+
+
+def test_why_sms_only_communicate() -> None:
+    given = reasons(f"{AR}overlap: {{schedule: inter_sm}}\n")
+    assert given["schedule"] == ("inter_sm", "the spec asks for it")
+    value, why = given["comm_sms"]
+    assert value == "16"
+    assert "stores of 16 SMs reach 338 of the 368 GB/s of all" in why
+    assert given["few rows"][1].endswith("; so there none only communicates")
+    given = reasons(f"{AG}overlap: {{comm_sms: 8}}\n")
+    assert given["schedule"] == ("inter_sm", "it has SMs that only communicate (comm_sms)")
+    assert given["comm_sms"] == ("8", "the spec asks for it")
+    assert given["transfer"][0] == "register"
+    given = reasons(AR)
+    assert "comm_sms" not in given
+    assert not given["few rows"][1].endswith("communicates")
 
 
 def asking(text: str, transfer: str) -> str:

@@ -112,9 +112,10 @@ protected:
     }
 
     // Blocks of all ranks wait for each other, so those of ranks on one device must fit together. most:
-    // blocks that can run there at the same time; granule: what their number is a multiple of.
+    // blocks that can run there at the same time; granule: what their number is a multiple of; least: of each
+    // rank.
     void take_part(const std::vector<Place>& places, std::uint32_t rank, std::uint32_t most,
-                   std::uint32_t granule) {
+                   std::uint32_t granule, std::uint32_t least) {
         std::uint32_t sharing = 0, asked = 0;
         for (const Place& place : places) {
             if (std::memcmp(&place.device, &places[rank].device, sizeof place.device) != 0) continue;
@@ -122,10 +123,10 @@ protected:
             asked += place.sms;
         }
         sms_ = (wanted_ == 0 ? most / sharing : wanted_) / granule * granule;
-        if (asked <= most && sms_ != 0) return;
+        if (asked <= most && sms_ >= least) return;
         fail(Status::invalid_argument, "options.sms of the ", sharing, " ranks on device ", device_, " are ",
              asked, " in all, expected at most ", most,
-             ", the blocks that can run there at the same time, and ", granule,
+             ", the blocks that can run there at the same time, and ", least,
              " or more of each rank; 0 gives each its part");
     }
 

@@ -47,15 +47,17 @@ public:
     void start(const std::vector<Place>& places, std::uint32_t rank) {
         const cuda::DeviceScope scope(number());
         const auto all = static_cast<std::uint32_t>(attribute(cudaDevAttrMultiProcessorCount));
-        take_part(places, rank, resident_blocks(), lcsc::members);
+        take_part(places, rank, resident_blocks(), lcsc::members, lcsc::least_sms<C>(lcsc::members));
         narrow_ = CudaNarrow<C>::clusters(sms(), all);
         // Streams of ranks that share a device may wait for each other, and so for what cannot begin.
         if constexpr (lcsc::can_copy<C>) {
             if (!any_share(places)) copy_engine_.emplace(number());
         }
-        const std::uint64_t staging =
-            C::reduce == lcsc::Reduce::none ? 0 : std::uint64_t{sms()} * L::staging_slots * L::staged_bytes;
-        allocate(words(blocks_) * 2 + words(slots_), staging);
+        const std::uint64_t staging = C::reduce == lcsc::Reduce::none
+                                          ? 0
+                                          : std::uint64_t{computing()} * L::staging_slots * L::staged_bytes;
+        tallies_ = lcsc::inter_sm<C> && staging != 0 ? computing() : 0;
+        allocate(before_staging(), staging);
     }
 
     Capacity capacity() const { return {sms(), copy_engine_ ? 1u : 0u, narrow_}; }
@@ -69,7 +71,8 @@ public:
         fill_call(a);
         a.gathered_counts = reinterpret_cast<std::uint32_t*>(local());
         a.copied_epochs = reinterpret_cast<std::uint32_t*>(local() + words(blocks_));
-        a.staging = local() + words(blocks_) * 2 + words(slots_);
+        a.tallies = reinterpret_cast<lcsc::Tallies*>(local() + words(blocks_) * 2 + words(slots_));
+        a.staging = local() + before_staging();
         a.pace = C::pace * sms() / paced_sms;
     }
 
@@ -105,7 +108,7 @@ private:
     }
 
     void launch_product(const lcsc::Arguments& a, const Weights& weights, cudaStream_t stream) {
-        if (lcsc::takes_half<C>(a.m, a.n, a.world, sms())) {
+        if (lcsc::takes_half<C>(a.m, a.n, a.world, computing())) {
             launch<lcsc::Half<C>>(a, weights, stream);
         } else {
             launch<C>(a, weights, stream);
@@ -128,6 +131,13 @@ private:
     static std::size_t words(std::uint32_t count) {
         return (count * sizeof(std::uint32_t) + 255) / 256 * 256;
     }
+
+    // Bytes of what is zero at first: counts and epochs of blocks of rows, epochs of slots, tallies.
+    std::size_t before_staging() const {
+        return words(blocks_) * 2 + words(slots_) + (tallies_ * sizeof(lcsc::Tallies) + 255) / 256 * 256;
+    }
+    // Blocks that compute.
+    std::uint32_t computing() const { return sms() - lcsc::communicating<C>(sms(), lcsc::members); }
 
     // How many blocks can run at the same time, in whole clusters.
     std::uint32_t resident_blocks() const {
@@ -176,7 +186,7 @@ private:
         return maps;
     }
 
-    std::uint32_t blocks_, slots_;
+    std::uint32_t blocks_, slots_, tallies_ = 0;
     NarrowClusters narrow_;
     std::optional<CopyEngine> copy_engine_;
     std::optional<TensorMaps<typename C::Type>> maps_;

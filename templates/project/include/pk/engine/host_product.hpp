@@ -35,11 +35,25 @@ public:
     // The counts go before the threads that use them.
     ~HostProduct() { Threads::wait(); }
 
-    std::uint64_t bytes() const { return counts_.size() * sizeof(std::uint32_t) + sizeof(lcsc::State); }
+    std::uint64_t bytes() const {
+        return counts_.size() * sizeof(std::uint32_t) + tallies_.size() * sizeof(lcsc::Tallies) +
+               staging_.size() + sizeof(lcsc::State);
+    }
+
+    void start(const std::vector<typename Threads::Place>& places, std::uint32_t rank) {
+        Threads::start(places, rank, lcsc::least_sms<C>(1));
+    }
 
     void fill(lcsc::Arguments& a) {
         Threads::fill_call(a);
         a.gathered_counts = counts_.data();
+        if constexpr (lcsc::inter_sm<C> && C::reduce != lcsc::Reduce::none) {
+            using L = lcsc::Layout<C>;
+            tallies_.resize(Threads::sms());
+            staging_.resize(std::size_t{Threads::sms()} * L::staging_slots * L::staged_bytes);
+        }
+        a.tallies = tallies_.data();
+        a.staging = staging_.data();
         Threads::start_threads();
     }
 
@@ -51,6 +65,8 @@ public:
 
 private:
     std::vector<std::uint32_t> counts_;
+    std::vector<lcsc::Tallies> tallies_;  // inter_sm
+    std::vector<char> staging_;
 };
 
 }  // namespace pk::engine

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <cstring>
@@ -38,12 +39,13 @@ public:
     std::uint32_t sms() const { return sms_; }
     Place place() const { return {sms_}; }
 
-    void start(const std::vector<Place>& places, std::uint32_t) {
+    // `least`: of each rank.
+    void start(const std::vector<Place>& places, std::uint32_t, std::uint32_t least = 1) {
         const auto ranks = static_cast<std::uint32_t>(places.size());
-        if (sms_ == 0) sms_ = allowed_cores() < ranks ? 1 : allowed_cores() / ranks;
-        if (sms_ > most_sms) {
-            fail(Status::invalid_argument, "options.sms is ", sms_, ", expected 0 (a part of the cores) to ",
-                 most_sms);
+        if (sms_ == 0) sms_ = std::max(allowed_cores() / ranks, least);
+        if (sms_ < least || sms_ > most_sms) {
+            fail(Status::invalid_argument, "options.sms is ", sms_, ", expected 0 (a part of the cores) or ",
+                 least, " to ", most_sms);
         }
     }
 

@@ -66,7 +66,8 @@ inline std::string sentence(const lcsc::Report& report, std::uint32_t rank, std:
              << "destroy the kernel and create a new one on all ranks";
         return text.str();
     }
-    text << "rank " << rank << ", SM " << report.sm << " waited " << timeout_ns / 1000000 << " ms for "
+    const std::uint64_t waited_ns = timeout_ns * timeouts(static_cast<lcsc::Wait>(report.wait));
+    text << "rank " << rank << ", SM " << report.sm << " waited " << waited_ns / 1000000 << " ms for "
          << waited_for(report) << ": expected " << report.expected << ", saw " << report.seen
          << "; destroy the kernel and create a new one on all ranks";
     return text.str();

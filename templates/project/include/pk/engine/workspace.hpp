@@ -6,6 +6,7 @@
 #include "pk/engine/room.hpp"
 #include "pk/engine/shape.hpp"
 #include "pk/lcsc/narrow_plan.hpp"
+#include "pk/lcsc/schedule.hpp"
 #include "pk/lcsc/tile_choice.hpp"
 
 namespace pk::engine {
@@ -40,7 +41,8 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
     w.gathered_flags = take(C::gather ? word * world * plan.blocks : 0);
     w.partial_flags = take(room_of({slots, world, lcsc::pushers, word}));
     w.ends =
-        take(C::reduce == lcsc::Reduce::all ? std::uint64_t{world} * most_sms * lcsc::pushers * word : 0);
+        take(C::reduce == lcsc::Reduce::all ? room_of({world, lcsc::agents<C>(most_sms), lcsc::pushers, word})
+                                            : 0);
     for (int turn = 0; turn < 2; ++turn) {
         w.gathered[turn] = take(C::gather ? room_of({largest.m, largest.k, 2}) : 0);
         w.partials[turn] = take(room_of({slots, world - 1, slot_bytes}));

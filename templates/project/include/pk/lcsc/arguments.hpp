@@ -16,7 +16,7 @@ struct Workspace {
     std::uint64_t cards;           // u32 [parity][rank]: with what a rank was called
     std::uint64_t gathered_flags;  // u32 [rank][block of rows]
     std::uint64_t partial_flags;   // u32 [slot][rank][pusher]
-    std::uint64_t ends;            // u32 [rank][block of threads][pusher]
+    std::uint64_t ends;            // u32 [rank][agent][pusher]
     std::uint64_t gathered[2];     // [rows][k]
     std::uint64_t partials[2];     // [slot][rank other than this one][bytes of a tile]
     std::uint64_t sums;            // all-reduce: [m][n], for outputs that peers cannot write to
@@ -24,6 +24,12 @@ struct Workspace {
     // Products of few rows (narrow_plan.hpp).
     std::uint64_t narrow_cards, narrow_flags, narrow_places, narrow_slot_bytes;
     std::uint32_t narrow_slots;
+};
+
+// inter_sm: how many of a block's tiles have got how far (tally.hpp). Each count has one writer.
+struct Tallies {
+    std::uint64_t staged;           // by the block's consumers
+    std::uint64_t pushed[pushers];  // by those of the agent that serves it
 };
 
 struct Arguments : Call {
@@ -43,6 +49,7 @@ struct Arguments : Call {
     std::uint32_t* copied_epochs;    // of this rank: u32 [block of rows], what it takes for flags
     std::uint32_t pace;              // cycles from one batch of a pusher to the next, at least
     Workspace workspace;
+    Tallies* tallies;  // inter_sm: of this rank: [computing block]
 };
 
 }  // namespace pk::lcsc

@@ -3,6 +3,7 @@
 
 #include "pk/lcsc/layout.hpp"
 #include "pk/lcsc/patience.hpp"
+#include "pk/lcsc/schedule.hpp"
 #include "pk/ptx/cluster.hpp"
 
 namespace pk::lcsc {
@@ -30,11 +31,14 @@ struct Block {
           patience(a, number) {}
 
     PK_DEVICE std::uint32_t member() const { return sm % members; }
+    // Blocks that compute: the first ones.
+    PK_DEVICE std::uint32_t computing() const { return sms - communicating<C>(sms, members); }
+    PK_DEVICE bool communicates() const { return inter_sm<C> && sm >= computing(); }
     // The tiles of this block, in order; some have no rows.
     template <class Body>
     PK_DEVICE void each_tile(Body body) const {
         const std::uint32_t places = order.count();
-        _Pragma("unroll 1") for (std::uint32_t p = sm / members; p < places; p += sms / members) {
+        _Pragma("unroll 1") for (std::uint32_t p = sm / members; p < places; p += computing() / members) {
             body(order.at(p, member()));
         }
     }
@@ -47,8 +51,8 @@ struct Block {
     PK_DEVICE std::uint32_t* flags(std::uint32_t rank, std::uint64_t place) const {
         return a.flags(rank, place);
     }
-    PK_DEVICE unsigned char* staged(std::uint32_t slot) const {
-        const std::uint64_t at = std::uint64_t{sm} * L::staging_slots + slot;
+    PK_DEVICE unsigned char* staged(std::uint32_t of, std::uint32_t slot) const {
+        const std::uint64_t at = std::uint64_t{of} * L::staging_slots + slot;
         return reinterpret_cast<unsigned char*>(a.staging) + at * L::staged_bytes;
     }
     // A summand of rank `source` in the workspace of the tile's owner.

@@ -30,6 +30,15 @@ enum class Wait : std::uint32_t {
     differs,      // no wait: a peer was called with something else
 };
 
+// For how many timeouts somebody waits. What roles of a rank hand to each other comes late where something of
+// a peer does, for which another role may have begun to wait later: the report should name that.
+PK_HOST_DEVICE constexpr std::uint32_t timeouts(Wait wait) {
+    return wait == Wait::page_full || wait == Wait::page_empty || wait == Wait::staged_full ||
+                   wait == Wait::staged_free
+               ? 2
+               : 1;
+}
+
 // This rank's own, in device memory; zero at first.
 struct State {
     std::uint32_t epoch;     // calls completed

@@ -1,9 +1,11 @@
-// The communicator: three warps, the pushers, that bring rows and tiles to peers while the others of the
-// block compute. Peers are only ever written to: a store needs no answer, a load waits for one.
+// The communicator: agents of three warps each, the pushers, that bring rows and tiles to peers while others
+// compute: those of the same block, or other blocks (schedule.hpp). Peers are only ever written to: a store
+// needs no answer, a load waits for one.
 #pragma once
 
 #include "pk/lcsc/mover.hpp"
 #include "pk/lcsc/peers.hpp"
+#include "pk/lcsc/tally.hpp"
 
 namespace pk::lcsc {
 
@@ -12,11 +14,13 @@ class Pusher {
     using L = Layout<C>;
 
 public:
-    PK_DEVICE Pusher(Block<C>& block, std::uint32_t number, std::uint32_t lane)
+    // `warp`: of the pushers of its block.
+    PK_DEVICE Pusher(Block<C>& block, std::uint32_t agent, std::uint32_t warp, std::uint32_t lane)
         : block_(block),
-          number_(number),
+          agent_(agent),
+          number_(warp % pushers),
           lane_(lane),
-          mover_(block, number, lane),
+          mover_(block, warp, lane),
           peers_(block.a, block.patience, block.epoch, lane) {}
 
     PK_DEVICE void run() {
@@ -25,16 +29,22 @@ public:
         if constexpr (C::gather) {
             if (!block_.a.copied) push_rows();
         }
-        if constexpr (C::reduce != Reduce::none) push_tiles();
+        if constexpr (C::reduce != Reduce::none) {
+            if constexpr (inter_sm<C>) {
+                push_tiles_of_blocks();
+            } else {
+                push_tiles();
+            }
+        }
         if constexpr (C::reduce == Reduce::all) exchange_ends();
         if (is_first()) peers_.compare_cards();
         if constexpr (C::keep_rows) keep_rows();
     }
 
 private:
-    PK_DEVICE bool is_first() const { return block_.sm == 0 && number_ == 0; }
+    PK_DEVICE bool is_first() const { return agent_ == 0 && number_ == 0; }
 
-    // all-gather: this rank's rows to every peer. Units of some rows go round the pushers of all blocks, in
+    // all-gather: this rank's rows to every peer. Units of some rows go round the pushers of all agents, in
     // order, so that the first rows arrive first.
     PK_DEVICE void push_rows() {
         const Arguments& a = block_.a;
@@ -65,7 +75,7 @@ private:
         const std::uint32_t unit_rows = pieces < unit_pieces ? unit_pieces / pieces : 1;
         const std::uint32_t units_of_block = divide_up(L::tile_m, unit_rows);
         const std::uint32_t units = divide_up(rows, L::tile_m) * units_of_block;
-        for (std::uint32_t u = block_.sm * pushers + number_; u < units; u += block_.sms * pushers) {
+        for (std::uint32_t u = agent_ * pushers + number_; u < units; u += agents() * pushers) {
             const std::uint32_t of = u / units_of_block, at = of * L::tile_m;
             const std::uint32_t last = rows - at < L::tile_m ? rows : at + L::tile_m;
             const std::uint32_t begin = at + u % units_of_block * unit_rows;
@@ -100,6 +110,7 @@ private:
                     });
             });
         }
+        mover_.settle();
     }
 
     // A block of rows of a peer; all lanes. What the first lane acquires, of the owner's pushers or of its
@@ -142,7 +153,7 @@ private:
             if (own) {
                 push_sum(tile);
             } else {
-                push_summand(tile, slot.index);
+                push_summand(tile, block_.staged(block_.sm, slot.index));
             }
             mover_.settle();
             __syncwarp();
@@ -154,9 +165,49 @@ private:
         });
     }
 
+    // inter_sm: the same of the blocks that this agent serves, each agents() further than the one before:
+    // every block's first tile, then every block's second. That is the order in which the rank has its tiles,
+    // so what a tile waits for never comes after it.
+    PK_DEVICE void push_tiles_of_blocks() {
+        const std::uint32_t computing = block_.computing(), places = block_.order.count();
+        std::uint32_t nth = 1;
+        for (std::uint32_t first = 0; first < places; first += computing / members, ++nth) {
+            for (std::uint32_t of = agent_; of < computing; of += agents()) {
+                const std::uint32_t place = first + of / members;
+                if (place < places) push_tile_of(of, nth, block_.order.at(place, of % members));
+            }
+        }
+    }
+
+    // The nth tile of a block. Acquires what its consumers released; and what all lanes have read is released
+    // to them, so that they may write to the place again. Tiles without rows only count. A rank's own
+    // tiles come last, so nobody waits for the counts of those that it keeps.
+    PK_DEVICE void push_tile_of(std::uint32_t of, std::uint32_t nth, const Tile& tile) {
+        const bool own = block_.is_own(tile);
+        if (own && C::reduce != Reduce::all) return;
+        Tallies& tallies = block_.a.tallies[of];
+        const std::uint64_t now = tally(block_.epoch, nth);
+        if (tile.rows != 0) {
+            const std::uint32_t slot = (nth - 1) % L::staging_slots, place = of * L::staging_slots + slot;
+            const bool there = block_.patience.until_all(
+                [&](std::uint32_t& seen) { return look_at_tally(&tallies.staged, now, seen); },
+                Wait::staged_full, place, block_.a.rank, nth);
+            if (!there) return;
+            if (own) {
+                push_sum(tile);
+            } else {
+                push_summand(tile, block_.staged(of, slot));
+            }
+            mover_.settle();
+            __syncwarp();
+        }
+        if (lane_ != 0 || block_.patience.gone()) return;
+        if (tile.rows != 0 && !own) signal(block_.partial_flag(tile, block_.a.rank, number_), block_.epoch);
+        store_release(&tallies.pushed[number_], now);
+    }
+
     // A third of it by each pusher.
-    PK_DEVICE void push_summand(const Tile& tile, std::uint32_t slot) {
-        const unsigned char* from = block_.staged(slot);
+    PK_DEVICE void push_summand(const Tile& tile, const unsigned char* from) {
         unsigned char* to = block_.partial(tile, block_.a.rank);
         constexpr std::uint32_t all = L::staged_bytes / 16, part = (all / pushers + 255) / 256 * 256;
         const std::uint32_t begin = number_ * part, end = begin + part < all ? begin + part : all;
@@ -182,10 +233,10 @@ private:
             });
     }
 
-    // This pusher has pushed all its sums; and so have its like at the other ranks, whose blocks are as many.
+    // This pusher has pushed all its sums; and so have its like at the other ranks, whose agents are as many.
     PK_DEVICE void exchange_ends() {
         const Arguments& a = block_.a;
-        const std::uint32_t mine = block_.sm * pushers + number_, all = block_.sms * pushers;
+        const std::uint32_t mine = agent_ * pushers + number_, all = agents() * pushers;
         __syncwarp();
         if (lane_ != 0 || block_.patience.gone()) return;
         to_peers([&](std::uint32_t peer) {
@@ -197,6 +248,8 @@ private:
         });
     }
 
+    PK_DEVICE std::uint32_t agents() const { return lcsc::agents<C>(block_.sms); }
+
     template <class Body>
     PK_DEVICE void to_peers(Body body) {
         const Arguments& a = block_.a;
@@ -207,7 +260,7 @@ private:
     static constexpr std::uint32_t unit_pieces = 1024;  // 16 KiB
 
     Block<C>& block_;
-    std::uint32_t number_, lane_;
+    std::uint32_t agent_, number_, lane_;
     Mover<C> mover_;
     Peers peers_;
 };

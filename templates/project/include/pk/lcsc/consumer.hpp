@@ -4,6 +4,8 @@
 
 #include "pk/lcsc/epilogue.hpp"
 #include "pk/lcsc/products.hpp"
+#include "pk/lcsc/tally.hpp"
+#include "pk/ptx/named_barrier.hpp"
 
 namespace pk::lcsc {
 
@@ -20,6 +22,7 @@ public:
         block_.each_tile([&](const Tile& tile) {
             float c[L::sums];
             products_.multiply(c, steps);
+            if constexpr (inter_sm<C>) ++tiles_;
             if (tile.rows == 0) return;
             if constexpr (C::reduce != Reduce::none) {
                 if (!block_.is_own(tile)) return stage(c);
@@ -28,7 +31,9 @@ public:
             }
             store_tile<C>(block_.a, lane_, tile, c);
             if constexpr (C::reduce == Reduce::all) {
-                wait_place();
+                // A barrier tells one lap from the next, but not from the one after that: pushers must have
+                // seen the last. Counts tell all of them.
+                if constexpr (!inter_sm<C>) wait_free();
                 hand_on();
             }
         });
@@ -36,22 +41,47 @@ public:
 
 private:
     PK_DEVICE void stage(const float (&c)[L::sums]) {
-        wait_place();
-        stage_tile<C>(block_.staged(slot_.index), lane_.thread, c);
+        wait_free();
+        stage_tile<C>(block_.staged(block_.sm, slot()), lane_.thread, c);
         hand_on();
     }
 
-    // Until the place in the ring is free, also for a tile that lies elsewhere: pushers must not fall two
-    // laps behind, or they miss the phase that they wait for.
-    PK_DEVICE void wait_place() {
-        block_.wait_all(block_.barriers().staged_free[slot_.index], slot_.parity ^ 1, Wait::staged_free,
-                        slot_.index);
+    PK_DEVICE std::uint32_t slot() const {
+        return inter_sm<C> ? (tiles_ - 1) % L::staging_slots : slot_.index;
     }
 
-    // What this thread wrote of a tile is released to the block's pushers.
+    // Until what was in the slot has been pushed. From pushers of another block each warp acquires it for
+    // itself: the warp barrier hands on to all lanes what some have acquired.
+    PK_DEVICE void wait_free() {
+        if constexpr (inter_sm<C>) {
+            const std::uint32_t pusher = lane_.thread % 32;
+            if (tiles_ > L::staging_slots && pusher < pushers) {
+                const std::uint32_t before = tiles_ - L::staging_slots;
+                const std::uint64_t* count = &block_.a.tallies[block_.sm].pushed[pusher];
+                block_.patience.until(
+                    [&](std::uint32_t& seen) {
+                        return look_at_tally(count, tally(block_.epoch, before), seen);
+                    },
+                    Wait::staged_free, block_.sm * L::staging_slots + slot(), block_.a.rank, before);
+            }
+            __syncwarp();
+        } else {
+            block_.wait_all(block_.barriers().staged_free[slot_.index], slot_.parity ^ 1, Wait::staged_free,
+                            slot_.index);
+        }
+    }
+
+    // What this thread wrote of a tile is released to the block's pushers; or, by one thread after a barrier
+    // of all consumers, what all of them wrote to the agent, at gpu scope.
     PK_DEVICE void hand_on() {
-        if (!block_.patience.gone()) ptx::mbarrier_arrive(&block_.barriers().staged_full[slot_.index]);
-        slot_.advance();
+        if constexpr (inter_sm<C>) {
+            const bool gone = ptx::named_barrier_any<1, consumer_threads>(block_.patience.gone());
+            if (lane_.thread == 0 && !gone)
+                store_release(&block_.a.tallies[block_.sm].staged, tally(block_.epoch, tiles_));
+        } else {
+            if (!block_.patience.gone()) ptx::mbarrier_arrive(&block_.barriers().staged_full[slot_.index]);
+            slot_.advance();
+        }
     }
 
     // Until all other ranks have pushed their summands of the tile. Each warp looks for itself: what a lane
@@ -71,6 +101,7 @@ private:
     Lane lane_;
     Products<C> products_;
     RingPlace<L::staging_slots> slot_;
+    std::uint32_t tiles_ = 0;  // inter_sm: of this block, up to the one at hand
 };
 
 }  // namespace pk::lcsc

@@ -1,14 +1,16 @@
 // The kernel's host twin: a thread for each SM, which does one after the other what the roles of a block do
-// at the same time. The same tiles in the same order, the same flags, and the same ends of a call; memory
-// that peers share is plain but for the flags and counters that order it.
+// at the same time. Of inter_sm a thread that communicates is one agent. The same tiles in the same order,
+// the same flags, and the same ends of a call; memory that peers share is plain but for the flags and
+// counters that order it.
 #pragma once
 
 #include <cmath>
 #include <cstring>
 
 #include "pk/lcsc/copies.hpp"
+#include "pk/lcsc/host_peers.hpp"
 #include "pk/lcsc/host_product.hpp"
-#include "pk/lcsc/host_protocol.hpp"
+#include "pk/lcsc/host_staging.hpp"
 
 namespace pk::lcsc {
 
@@ -23,40 +25,52 @@ public:
           weights_(weights),
           sm_(sm),
           sms_(sms),
+          computing_(sms - communicating<C>(sms, 1)),
+          agent_(inter_sm<C> ? sm - computing_ : sm),
           epoch_(load_relaxed(&arguments.state->epoch) + 1),
           order_(a_.shards, a_.world, weight_columns<C>(a_.n), grid(),
                  C::reduce == Reduce::none ? a_.rank : (a_.rank + 1) % a_.world),
           scratch_(scratch),
           patience_(a_, sm),
+          staging_(a_, epoch_, patience_),
+          peers_(a_, epoch_, patience_),
           straggler_(a_.rank, sm, epoch_) {}
 
     void run() {
         straggler_.maybe_sleep();
         if (a_.copied) {
-            if (sm_ == 0 && copy_rows()) show_card();
+            if (agent_ == 0 && copy_rows()) peers_.show_card();
             if constexpr (C::keep_rows) keep_rows();
             compute_all();
-        } else if (wait_for_peers()) {
-            if (sm_ == 0) show_card();
+        } else if (inter_sm<C> && sm_ < computing_) {
+            compute_all();
+        } else if (peers_.wait_for_buffers()) {
+            if (agent_ == 0) peers_.show_card();
             if constexpr (C::gather) push_rows();
             if constexpr (C::keep_rows) keep_rows();
-            compute_all();
+            if constexpr (!inter_sm<C>) {
+                compute_all();
+            } else if constexpr (C::reduce != Reduce::none) {
+                push_tiles_of_threads();
+            }
             if constexpr (C::reduce == Reduce::all) exchange_ends();
         }
-        if (sm_ == 0) compare_cards();
+        if (agent_ == 0) peers_.compare_cards();
         straggler_.maybe_sleep();
-        finish();
+        peers_.end_call(sms_);
     }
 
 private:
+    static constexpr std::uint32_t tile_size = C::tile_m * C::tile_n;
+
     // A thread is a cluster of one.
     static constexpr TileGrid grid() { return {C::tile_m, C::tile_n, 1, C::group * members}; }
 
+    std::uint32_t agents() const { return inter_sm<C> ? sms_ - computing_ : sms_; }
+
     std::uint32_t parity() const { return epoch_ & 1; }
     std::uint32_t buffer() const { return a_.copied ? 0 : parity(); }  // of gathered rows
-    std::uint32_t* flags(std::uint32_t rank, std::uint64_t place) const {
-        return reinterpret_cast<std::uint32_t*>(a_.peers[rank] + place);
-    }
+    std::uint32_t* flags(std::uint32_t rank, std::uint64_t place) const { return a_.flags(rank, place); }
     std::uint32_t* partial_flag(const Tile& tile, std::uint32_t source, std::uint32_t pusher) const {
         return flags(tile.owner, a_.workspace.partial_flags) +
                (std::uint64_t{tile.slot} * a_.world + source) * pushers + pusher;
@@ -69,22 +83,9 @@ private:
 
     void compute_all() {
         const std::uint32_t places = order_.count();
-        for (std::uint32_t p = sm_; p < places && !patience_.gone(); p += sms_) compute(order_.at(p, 0));
-    }
-
-    // The buffers of this parity were last read in the call before the last; what the copy engine writes to,
-    // in the last call, if that used it.
-    bool wait_for_peers() {
-        return wait_done(load_relaxed(&a_.state->copied) == epoch_ - 1 ? epoch_ - 1 : epoch_ - 2);
-    }
-    bool wait_done(std::uint32_t epoch) {
-        bool free = true;
-        for (std::uint32_t r = 0; r < a_.world; ++r) {
-            const std::uint32_t* flag = flags(a_.rank, a_.workspace.done) + r;
-            free = free && wait_step<Step::wait_done, Step::acquire_done>(patience_, flag, epoch,
-                                                                          Wait::peer_done, 0, r);
-        }
-        return free;
+        std::uint32_t nth = 1;
+        for (std::uint32_t p = sm_; p < places && !patience_.gone(); p += computing_)
+            compute(order_.at(p, 0), nth++);
     }
 
     // all-gather: the units of Pusher::push_rows, those of this block's pushers one after the other.
@@ -94,7 +95,7 @@ private:
         const std::uint32_t unit_rows = pieces < unit_pieces ? unit_pieces / pieces : 1;
         const std::uint32_t units_of_block = divide_up(C::tile_m, unit_rows);
         const std::uint32_t units = divide_up(rows, C::tile_m) * units_of_block;
-        for (std::uint32_t first = sm_ * pushers; first < units; first += sms_ * pushers) {
+        for (std::uint32_t first = agent_ * pushers; first < units; first += agents() * pushers) {
             for (std::uint32_t u = first; u < units && u < first + pushers; ++u) {
                 const std::uint32_t of = u / units_of_block, at = of * C::tile_m;
                 const std::uint32_t end = rows - at < C::tile_m ? rows : at + C::tile_m;
@@ -107,7 +108,7 @@ private:
 
     // all-gather by the copy engine, for which the first thread stands: to one buffer in every call.
     bool copy_rows() {
-        if (!wait_done(epoch_ - 1)) return false;
+        if (!peers_.wait_done(epoch_ - 1)) return false;
         const std::uint32_t rows = a_.shards.count(a_.rank), blocks = divide_up(rows, C::tile_m);
         const std::uint32_t together = copied_blocks(a_.k, C::tile_m);
         for (std::uint32_t block = 0; block < blocks; block += together) {
@@ -118,24 +119,6 @@ private:
             for (std::uint32_t b = block; b < block + count; ++b) signal_gathered(b);
         }
         return true;
-    }
-
-    // With what this rank was called, to all. A kernel without a collective is alone.
-    void show_card() {
-        for (std::uint32_t r = 0; r < a_.world; ++r) {
-            store_relaxed(flags(r, a_.workspace.cards) + parity() * a_.world + a_.rank, a_.card);
-            signal(flags(r, a_.workspace.begun) + a_.rank, epoch_);
-        }
-    }
-
-    // So a call ends when all ranks have begun it, and says so if one of them was called with something else.
-    void compare_cards() {
-        for (std::uint32_t r = 0; r < a_.world; ++r) {
-            const bool there =
-                patience_.flag(flags(a_.rank, a_.workspace.begun) + r, epoch_, Wait::peer_begun, 0, r);
-            const std::uint32_t* cards = flags(a_.rank, a_.workspace.cards) + parity() * a_.world;
-            if (there) patience_.agree(a_.card, load_relaxed(cards + r), r);
-        }
     }
 
     void push_row(std::uint32_t row) {
@@ -164,11 +147,11 @@ private:
         }
     }
 
-    // All rows to the caller's matrix, a block of a rank's rows after the other by the threads in turns.
+    // All rows to the caller's matrix, a block of a rank's rows after the other by the agents in turns.
     void keep_rows() {
         for (std::uint32_t n = 0; n < a_.world; ++n) {
             const std::uint32_t owner = (a_.rank + n) % a_.world, rows = a_.shards.count(owner);
-            for (std::uint32_t of = sm_; of * C::tile_m < rows; of += sms_) {
+            for (std::uint32_t of = agent_; of * C::tile_m < rows; of += agents()) {
                 straggler_.maybe_sleep();
                 const std::uint32_t end = rows < (of + 1) * C::tile_m ? rows : (of + 1) * C::tile_m;
                 const std::uint16_t* from = static_cast<const std::uint16_t*>(a_.shard);
@@ -198,17 +181,23 @@ private:
         return reinterpret_cast<const std::uint16_t*>(gathered) + std::uint64_t{row} * a_.k;
     }
 
-    void compute(const Tile& tile) {
+    void compute(const Tile& tile, std::uint32_t nth) {
         straggler_.maybe_sleep();
         const auto rows = rows_of(tile);
         if (patience_.gone()) return;
         multiply(tile, rows);
         if constexpr (C::reduce != Reduce::none) {
-            if (tile.owner != a_.rank) return push_tile(tile);
+            if (tile.owner != a_.rank) return inter_sm<C> ? stage_tile(nth) : push_tile(tile);
             if (!add_partials(tile)) return;
         }
         store_tile(tile);
-        if constexpr (C::reduce == Reduce::all) push_sum(tile);
+        if constexpr (C::reduce == Reduce::all) {
+            if constexpr (inter_sm<C>) {
+                staging_.hand_on(sm_, nth);
+            } else {
+                push_sum(tile);
+            }
+        }
     }
 
     HostRows rows_of(const Tile& tile) {
@@ -239,23 +228,63 @@ private:
         multiply_tile<C>(rows, left, right, a_.k, scratch_);
     }
 
-    // To the owner, a third by each pusher; all rows of a tile, as on the GPU.
+    using Partial = typename C::Partial;
+
+    // To the owner; all rows of a tile, as on the GPU.
     void push_tile(const Tile& tile) {
-        auto* to = reinterpret_cast<typename C::Partial*>(partial(tile, a_.rank));
-        constexpr std::uint32_t all = C::tile_m * C::tile_n, third = divide_up(all, pushers);
+        push_thirds(tile, [this](std::uint32_t i) { return summand(i); });
+    }
+
+    // A third by each pusher.
+    template <class From>
+    void push_thirds(const Tile& tile, From from) {
+        auto* to = reinterpret_cast<Partial*>(partial(tile, a_.rank));
+        constexpr std::uint32_t third = divide_up(tile_size, pushers);
         for (std::uint32_t pusher = 0; pusher < pushers; ++pusher) {
-            const std::uint32_t end = pusher + 1 == pushers ? all : (pusher + 1) * third;
-            for (std::uint32_t i = pusher * third; i < end; ++i) {
-                if constexpr (sizeof(typename C::Partial) == 4) {
-                    to[i] = scratch_.sums[i];
-                } else {
-                    to[i] = rounded<typename C::Type>(scratch_.sums[i]);
-                }
-            }
+            const std::uint32_t end = pusher + 1 == pushers ? tile_size : (pusher + 1) * third;
+            for (std::uint32_t i = pusher * third; i < end; ++i) to[i] = from(i);
             straggler_.maybe_sleep();
             signal_step<Step::signal_partial, Step::release_partial>(partial_flag(tile, a_.rank, pusher),
                                                                      epoch_);
         }
+    }
+
+    Partial summand(std::uint32_t i) const {
+        if constexpr (sizeof(Partial) == 4) {
+            return scratch_.sums[i];
+        } else {
+            return rounded<typename C::Type>(scratch_.sums[i]);
+        }
+    }
+
+    // inter_sm: this thread's nth tile, to its agent.
+    void stage_tile(std::uint32_t nth) {
+        if (!staging_.wait_free(sm_, nth)) return;
+        Partial* to = staging_.tile(sm_, nth);
+        for (std::uint32_t i = 0; i < tile_size; ++i) to[i] = summand(i);
+        straggler_.maybe_sleep();
+        staging_.hand_on(sm_, nth);
+    }
+
+    // inter_sm: of the threads that this agent serves every one's first tile, then every one's second.
+    void push_tiles_of_threads() {
+        const std::uint32_t places = order_.count();
+        std::uint32_t nth = 1;
+        for (std::uint32_t first = 0; first < places; first += computing_, ++nth) {
+            for (std::uint32_t of = agent_; of < computing_ && first + of < places; of += agents())
+                push_tile_of(of, nth, order_.at(first + of, 0));
+        }
+    }
+    void push_tile_of(std::uint32_t of, std::uint32_t nth, const Tile& tile) {
+        const bool own = tile.owner == a_.rank;
+        if ((own && C::reduce != Reduce::all) || !staging_.wait_full(of, nth)) return;
+        straggler_.maybe_sleep();
+        if (own) {
+            push_sum(tile);
+        } else {
+            push_thirds(tile, [from = staging_.tile(of, nth)](std::uint32_t i) { return from[i]; });
+        }
+        staging_.give_back(of, nth);
     }
 
     template <class Body>
@@ -279,11 +308,11 @@ private:
         });
     }
 
-    // This thread has pushed all its sums; and so have its like at the other ranks.
+    // This agent has pushed all its sums; and so have its like at the other ranks.
     void exchange_ends() {
         if (patience_.gone()) return;
         straggler_.maybe_sleep();
-        const std::uint32_t all = sms_ * pushers, mine = sm_ * pushers;
+        const std::uint32_t all = agents() * pushers, mine = agent_ * pushers;
         to_peers([&](std::uint32_t peer) {
             signal_step<Step::signal_end, Step::release_end>(
                 flags(peer, a_.workspace.ends) + a_.rank * all + mine, epoch_);
@@ -306,9 +335,9 @@ private:
         if (patience_.gone()) return false;
         for (std::uint32_t source = 0; source < a_.world; ++source) {
             if (source == a_.rank) continue;
-            const auto* from = reinterpret_cast<const typename C::Partial*>(partial(tile, source));
-            for (std::uint32_t i = 0; i < C::tile_m * C::tile_n; ++i) {
-                if constexpr (sizeof(typename C::Partial) == 4) {
+            const auto* from = reinterpret_cast<const Partial*>(partial(tile, source));
+            for (std::uint32_t i = 0; i < tile_size; ++i) {
+                if constexpr (sizeof(Partial) == 4) {
                     scratch_.sums[i] += from[i];
                 } else {
                     scratch_.sums[i] += element<typename C::Type>(from[i]);
@@ -344,23 +373,17 @@ private:
         }
     }
 
-    // The last thread to finish ends the call: all have read what peers sent, so they may send again.
-    void finish() {
-        if (!is_last<Step::order_finished, Step::reset_finished>(&a_.state->finished, sms_)) return;
-        if (load_relaxed(&a_.state->failed) != 0) return;
-        if (a_.copied) store_relaxed(&a_.state->copied, epoch_);
-        if constexpr (kept(Step::advance_epoch)) store_relaxed(&a_.state->epoch, epoch_);
-        for (std::uint32_t r = 0; r < a_.world; ++r) {
-            signal_step<Step::signal_done, Step::release_done>(flags(r, a_.workspace.done) + a_.rank, epoch_);
-        }
-    }
-
     const Arguments& a_;
     const HostWeights& weights_;
-    std::uint32_t sm_, sms_, epoch_;
+    std::uint32_t sm_, sms_;
+    std::uint32_t computing_;  // threads: the first ones
+    std::uint32_t agent_;      // of a thread that communicates
+    std::uint32_t epoch_;
     TileOrder order_;
     HostScratch<C>& scratch_;
     Patience patience_;
+    HostStaging<C> staging_;
+    HostPeers peers_;
     Straggler straggler_;
 };
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "pk/lcsc/patience.hpp"
+#include "pk/lcsc/tally.hpp"
 
 #ifndef PK_DROP
 #define PK_DROP 0
@@ -46,6 +47,14 @@ enum class Step : int {
     release_begun,
     wait_begun,
     acquire_begun,
+    signal_staged,
+    release_staged,
+    wait_staged,
+    acquire_staged,
+    signal_pushed,
+    release_pushed,
+    wait_pushed,
+    acquire_pushed,
     count
 };
 
@@ -75,6 +84,30 @@ bool wait_step(Patience& patience, const std::uint32_t* flag, std::uint32_t epoc
     } else {
         return patience.flag(flag, epoch, wait, index, source);
     }
+}
+
+// The same with a count, of tiles (tally.hpp).
+template <Step Signal, Step Release>
+void signal_tally(std::uint64_t* count, std::uint64_t tiles) {
+    if constexpr (!kept(Signal)) {
+        return;
+    } else if constexpr (!kept(Release)) {
+        store_relaxed(count, tiles);
+    } else {
+        store_release(count, tiles);
+    }
+}
+
+template <Step Waiting, Step Acquire>
+bool wait_tally(Patience& patience, const std::uint64_t* count, std::uint64_t tiles, Wait wait,
+                std::uint32_t index, std::uint32_t source) {
+    const auto there = [&](std::uint32_t& seen) {
+        if constexpr (kept(Acquire)) return look_at_tally(count, tiles, seen);
+        const std::uint64_t found = load_relaxed(count);
+        seen = tiles_seen(found, tiles);
+        return reached(found, tiles);
+    };
+    return !kept(Waiting) || patience.until(there, wait, index, source, static_cast<std::uint32_t>(tiles));
 }
 
 // Counts up to `all` and begins again: true for the last.

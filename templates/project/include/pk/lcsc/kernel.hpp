@@ -1,5 +1,5 @@
 // The kernel: one block an SM, whose warps take roles (loader, consumers, communicator) until the call is
-// done.
+// done. Of inter_sm (schedule.hpp) the last blocks have only pushers, and the others none.
 #pragma once
 
 #include "pk/lcsc/communicator.hpp"
@@ -29,7 +29,7 @@ PK_DEVICE void init_barriers(Block<C>& block) {
         ptx::mbarrier_init(&barriers.staged_full[s], consumer_threads);
         ptx::mbarrier_init(&barriers.staged_free[s], pushers);
     }
-    for (std::uint32_t b = 0; b < pushers * Layout<C>::mover_buffers; ++b)
+    for (std::uint32_t b = 0; b < Layout<C>::movers * Layout<C>::mover_buffers; ++b)
         ptx::mbarrier_init(&barriers.moved[b], 1);
     ptx::mbarrier_init_fence();
 }
@@ -50,14 +50,20 @@ __global__ void __cluster_dims__(members) __launch_bounds__(block_size, 1)
     if (threadIdx.x == 0) detail::init_barriers(block);
     if (threadIdx.x == consumer_threads) Loader<C>::prefetch(maps);
     ptx::cluster_sync();
-    if (threadIdx.x < consumer_threads) {
+    if (block.communicates()) {  // with the registers of the launch, which are no fewer than a pusher's
+        const std::uint32_t warp = threadIdx.x / 32;
+        // First one of each block: those that have more to do are spread over all.
+        const std::uint32_t agent =
+            warp / pushers * (block.sms - block.computing()) + block.sm - block.computing();
+        Pusher<C>(block, agent, warp, threadIdx.x % 32).run();
+    } else if (threadIdx.x < consumer_threads) {
         ptx::take_registers<consumer_registers>();
         Consumer<C>(block, threadIdx.x).run();
     } else {
         ptx::give_back_registers<other_registers>();
         const std::uint32_t warp = (threadIdx.x - consumer_threads) / 32, lane = threadIdx.x % 32;
         if (warp != 0) {
-            Pusher<C>(block, warp - 1, lane).run();
+            if constexpr (!inter_sm<C>) Pusher<C>(block, block.sm, warp - 1, lane).run();
         } else if (lane == 0) {
             Loader<C>(block, maps).run();
         }

@@ -16,7 +16,8 @@ enum class Reduce : std::uint32_t { none, scatter, all };
 
 // C: what is compiled in: Type (of wgmma_tile.hpp); Partial, of which summands are sent (float, or 16 bits
 // for elements of Type); tile_m, tile_n, tile_k; stages; group (TileGrid); gather; copies_from (copies.hpp);
-// by_tma (mover.hpp); keep_rows, whether the caller gets the gathered rows; reduce; bias, residual, silu_mul.
+// by_tma (mover.hpp); comm_sms (schedule.hpp); keep_rows, whether the caller gets the gathered rows; reduce;
+// bias, residual, silu_mul.
 template <class C>
 struct Layout {
     static constexpr std::uint32_t tile_m = C::tile_m, tile_n = C::tile_n, tile_k = C::tile_k;
@@ -33,16 +34,20 @@ struct Layout {
     static constexpr std::uint32_t staging_slots = 4;
     static constexpr std::uint32_t staged_bytes = tile_m * tile_n * sizeof(typename C::Partial);
 
-    // What pushers move by bulk copies passes through shared memory, behind the ring.
+    // What pushers move by bulk copies passes through shared memory, behind the ring; where all warps of a
+    // block are pushers, it has no ring.
+    static constexpr std::uint32_t movers = C::comm_sms != 0 ? block_size / 32 : pushers;
     static constexpr std::uint32_t mover_buffers = C::by_tma ? 2 : 0, mover_buffer_bytes = 4096;
-    static constexpr std::uint32_t mover_at = ring_bytes, mover_bytes = mover_buffers * mover_buffer_bytes;
+    static constexpr std::uint32_t mover_at = C::comm_sms != 0 ? 0 : ring_bytes,
+                                   mover_bytes = mover_buffers * mover_buffer_bytes;
 
     struct Barriers {
         std::uint64_t full[C::stages], empty[C::stages];
         std::uint64_t staged_full[staging_slots], staged_free[staging_slots];
-        std::uint64_t moved[C::by_tma ? pushers * mover_buffers : 1];
+        std::uint64_t moved[C::by_tma ? movers * mover_buffers : 1];
     };
-    static constexpr std::uint32_t barriers_at = mover_at + pushers * mover_bytes;
+    static_assert(mover_at != 0 || movers * mover_bytes <= ring_bytes);
+    static constexpr std::uint32_t barriers_at = mover_at == 0 ? ring_bytes : mover_at + movers * mover_bytes;
     static constexpr std::uint32_t bytes =
         barriers_at + sizeof(Barriers) + 1024;  // to begin at a multiple of 1024
     static_assert(bytes <= 227 * 1024, "more shared memory than a block can have");

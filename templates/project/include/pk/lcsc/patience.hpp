@@ -71,7 +71,8 @@ private:
         const std::uint64_t now = now_ns();
         if (began == 0) began = now;
         gone_ = load_relaxed(&a_.state->failed) != 0;
-        if (!gone_ && now - began >= a_.timeout_ns) give_up(wait, index, source, expected, seen);
+        if (!gone_ && now - began >= a_.timeout_ns * timeouts(wait))
+            give_up(wait, index, source, expected, seen);
     }
 
     PK_DEVICE void give_up(Wait wait, std::uint32_t index, std::uint32_t source, std::uint32_t expected,

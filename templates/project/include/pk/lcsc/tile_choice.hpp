@@ -13,7 +13,7 @@ struct Half : C {
 
 // Tiles of half the width take more of the memory's and the link's time for their work, but they fill the SMs
 // where there are few, and what peers wait for is sent earlier. All ranks must choose alike, so `blocks`, of
-// threads, is the same on all. Measured on two H200: tests/bench/NOTES.md.
+// threads that compute, is the same on all. Measured on two H200: tests/bench/NOTES.md.
 template <class C>
 bool takes_half(std::uint32_t m, std::uint32_t n, std::uint32_t world, std::uint32_t blocks) {
     using L = Layout<C>;

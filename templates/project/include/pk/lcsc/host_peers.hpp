@@ -1,0 +1,68 @@
+// The host twin of what a rank and its peers tell each other of a call as a whole (peers.hpp), by one thread.
+#pragma once
+
+#include "pk/lcsc/arguments.hpp"
+#include "pk/lcsc/host_protocol.hpp"
+
+namespace pk::lcsc {
+
+class HostPeers {
+public:
+    HostPeers(const Arguments& a, std::uint32_t epoch, Patience& patience)
+        : a_(a), epoch_(epoch), patience_(patience) {}
+
+    // The buffers of this parity were last read in the call before the last; what the copy engine writes to,
+    // in the last call, if that used it.
+    bool wait_for_buffers() {
+        return wait_done(load_relaxed(&a_.state->copied) == epoch_ - 1 ? epoch_ - 1 : epoch_ - 2);
+    }
+    bool wait_done(std::uint32_t epoch) {
+        bool free = true;
+        for (std::uint32_t r = 0; r < a_.world; ++r) {
+            const std::uint32_t* flag = a_.flags(a_.rank, a_.workspace.done) + r;
+            free = free && wait_step<Step::wait_done, Step::acquire_done>(patience_, flag, epoch,
+                                                                          Wait::peer_done, 0, r);
+        }
+        return free;
+    }
+
+    // With what this rank was called, to all. A kernel without a collective is alone.
+    void show_card() {
+        for (std::uint32_t r = 0; r < a_.world; ++r) {
+            store_relaxed(cards(r) + a_.rank, a_.card);
+            signal(a_.flags(r, a_.workspace.begun) + a_.rank, epoch_);
+        }
+    }
+
+    // So a call ends when all ranks have begun it, and says so if one of them was called with something else.
+    void compare_cards() {
+        for (std::uint32_t r = 0; r < a_.world; ++r) {
+            const std::uint32_t* flag = a_.flags(a_.rank, a_.workspace.begun) + r;
+            if (patience_.flag(flag, epoch_, Wait::peer_begun, 0, r))
+                patience_.agree(a_.card, load_relaxed(cards(a_.rank) + r), r);
+        }
+    }
+
+    // The last thread to finish ends the call: all have read what peers sent, so they may send again.
+    void end_call(std::uint32_t threads) {
+        if (!is_last<Step::order_finished, Step::reset_finished>(&a_.state->finished, threads)) return;
+        if (load_relaxed(&a_.state->failed) != 0) return;
+        if (a_.copied) store_relaxed(&a_.state->copied, epoch_);
+        if constexpr (kept(Step::advance_epoch)) store_relaxed(&a_.state->epoch, epoch_);
+        for (std::uint32_t r = 0; r < a_.world; ++r) {
+            signal_step<Step::signal_done, Step::release_done>(a_.flags(r, a_.workspace.done) + a_.rank,
+                                                               epoch_);
+        }
+    }
+
+private:
+    std::uint32_t* cards(std::uint32_t rank) const {
+        return a_.flags(rank, a_.workspace.cards) + (epoch_ & 1) * a_.world;
+    }
+
+    const Arguments& a_;
+    std::uint32_t epoch_;
+    Patience& patience_;
+};
+
+}  // namespace pk::lcsc
