@@ -100,7 +100,7 @@ def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Ma
 
 
 def _narrow(plan: ProductPlan, sizes: Mapping[str, int], shape: Shape, machine: Machine) -> Prediction:
-    """A call of few rows: the weight is read once; before it rows are gathered, or after it sums exchanged."""
+    """A call of few rows: the weight is read once; rows are gathered before it, or sums exchanged after."""
     m, n, k, world = shape.m, shape.n, shape.k, shape.world
     about, others, weights = machine.narrow, world - 1, 2 if plan.silu_mul else 1
     product = _library(plan, m, n, k, machine)

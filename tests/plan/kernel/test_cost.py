@@ -33,9 +33,9 @@ def test_the_copy_engine_needs_large_messages() -> None:
 
 
 def test_a_product_takes_rounds_of_tiles() -> None:
-    one = predicted("gemm", 128, 1)
-    assert one.own == pytest.approx((5.4 + 64 * 0.61) * US)  # 16 tiles on 132 SMs: one round of K / 64 steps
-    assert one.product == pytest.approx(2.2 * US + 4096 * 4096 * 2 / 3.77e12 * (1 + 128 / 860))  # of memory
+    one = predicted("gemm", 129, 1)
+    assert one.own == pytest.approx((5.4 + 64 * 0.61) * US)  # 32 tiles on 132 SMs: one round of K / 64 steps
+    assert one.product == pytest.approx(2.2 * US + 4096 * 4096 * 2 / 3.77e12 * (1 + 129 / 860))  # of memory
     large = predicted("gemm", 32768, 1)
     assert large.own == pytest.approx(5.4 * US + 2 * 32768 * 4096 * 4096 / 740e12)
 
@@ -77,7 +77,7 @@ def test_summands_are_twice_as_large_when_deterministic() -> None:
     [
         ("gemm", 8192, 1, "nothing to hide"),
         ("gemm_rs", 8192, 1, "nothing to hide"),
-        ("ag_gemm", 1, 2, "not worth fusing: too few tiles for the SMs, so its product alone takes 44 us"),
+        ("gemm_rs", 129, 2, "not worth fusing: too few tiles for the SMs, so its product alone takes 44 us"),
         ("gemm_rs", 1, 2, "worth fusing"),
         ("gemm_rs", 32768, 2, "worth fusing"),
     ],
