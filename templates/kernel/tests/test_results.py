@@ -79,7 +79,7 @@ def test_rows_with_gaps(binding: ModuleType, library: Any, machine: Any, sizes_f
 def test_few_sms(binding: ModuleType, library: Any, machine: Any, sizes_for: Any, world: int) -> None:
     """Many tiles for each SM, which take less time than to send them: what is between must not run over."""
     problem = Problem(world, sizes_for(world, 1100, 1032, 72), seed=3)
-    check_run(binding, library, machine, problem, runs=3, sms=2)
+    check_run(binding, library, machine, problem, runs=3, sms=4 if KERNEL["comm_sms"] else 2)
 
 
 @pytest.mark.skipif(not KERNEL["residual"], reason="this kernel has no residual")
