@@ -76,6 +76,15 @@ def test_rows_with_gaps(binding: ModuleType, library: Any, machine: Any, sizes_f
     check_run(binding, library, machine, Problem(world, sizes_for(world), seed=2), gap=24)
 
 
+def test_many_ranks(binding: ModuleType, library: Any, machine: Any, sizes_for: Any) -> None:
+    """More than the other tests have: eight, or as many as the kernel takes. One row is no rank's but one's."""
+    world = min(8, KERNEL["world"]["hi"])
+    if world not in KERNEL["worlds"] or world <= 4:
+        pytest.skip("the other tests have as many")
+    for seed, shape in enumerate([(1, 264, 136), (390, 264, 136)]):
+        check_run(binding, library, machine, Problem(world, sizes_for(world, *shape), seed=seed), runs=2)
+
+
 def test_few_sms(binding: ModuleType, library: Any, machine: Any, sizes_for: Any, world: int) -> None:
     """Many tiles for each SM, which take less time than to send them: what is between must not run over."""
     problem = Problem(world, sizes_for(world, 1100, 1032, 72), seed=3)

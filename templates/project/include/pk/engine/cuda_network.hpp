@@ -19,7 +19,7 @@ public:
 
     void start(const std::vector<Place>& places, std::uint32_t rank) {
         const cuda::DeviceScope scope(number());
-        take_part(places, rank, static_cast<std::uint32_t>(attribute(cudaDevAttrMultiProcessorCount)), 1);
+        take_part(places, rank, static_cast<std::uint32_t>(attribute(cudaDevAttrMultiProcessorCount)), 1, 1);
         allocate(0, 0);
     }
 
