@@ -77,7 +77,7 @@ def test_rows_with_gaps(binding: ModuleType, library: Any, machine: Any, sizes_f
 
 
 def test_many_ranks(binding: ModuleType, library: Any, machine: Any, sizes_for: Any) -> None:
-    """More than the other tests have: eight, or as many as the kernel takes. One row is no rank's but one's."""
+    """More than the other tests have: eight, or as many as the kernel takes."""
     world = min(8, KERNEL["world"]["hi"])
     if world not in KERNEL["worlds"] or world <= 4:
         pytest.skip("the other tests have as many")
