@@ -75,6 +75,8 @@ def _of_product(graph: KernelGraph) -> ProductChoice:
         rows = "M * (world - 1)" if exchanged else "M"
         why = _FEW_ROWS + _FEW_SUMS * exchanged + _OF_ALL * (comm_sms > 0)
         add("few rows", f"{rows} up to {NARROW_MOST}: the weight is read once", None, why)
+    elif kept_rows(graph) is not None:
+        add("few rows", "as others", None, _FEW_KEPT)
     stages = asked.stages or STAGES[-1]
     add("tile", " x ".join(map(str, TILE)), asked.tile, _TILE)
     add("stages", str(stages), asked.stages, _STAGES)
@@ -175,6 +177,10 @@ _FEW_ROWS = (
 _FEW_SUMS = (
     "; the sums are exchanged in one shot, in which every rank sends each peer all that it needs and waits "
     "once"
+)
+_FEW_KEPT = (
+    "the gathered rows are an output, which the kernel that reads the weight once does not write: without "
+    "it, calls of few rows are faster"
 )
 _OF_ALL = "; so there none only communicates"
 _ADDITIONS = "a rank has all summands of an element in its registers, so an order costs nothing"

@@ -17,7 +17,7 @@ import pytest
 from driver import Driver
 from problem import Problem
 from project import KERNEL
-from ranks import Rank, as_threads, new_rendezvous, open_kernel
+from ranks import Rank, as_threads, meet, new_rendezvous, open_kernel
 
 MEGABYTE = 1 << 20
 WORLD = KERNEL["world"]
@@ -158,6 +158,44 @@ def test_a_rank_that_does_not_run(binding: ModuleType, library: Any, machine: An
 
     as_threads(problem.world, body)
     run_all(binding, library, machine, problem)
+
+
+@pytest.mark.parametrize("rows", [129, 3])
+def test_a_run_behind_one_that_failed(
+    binding: ModuleType, library: Any, machine: Any, sizes_for: Any, some_world: int, rows: int
+) -> None:
+    """It sends nothing: a rank that is late gets what belongs to its run, or learns that it failed."""
+    if not KERNEL["communicates"] or some_world == 1:
+        pytest.skip("nobody waits for anybody")
+    problems = [Problem(some_world, sizes_for(some_world, rows), seed=seed) for seed in (5, 6)]
+    expected, rendezvous, failed = problems[0].expected(), new_rendezvous(), threading.Event()
+
+    def body(rank: int) -> None:
+        memory = machine.memory(rank)
+        options = machine.options(rank) | {"timeout_ms": 400}
+        with open_kernel(binding, library, rank, some_world, rendezvous, **options) as kernel:
+            first, second = (Rank(kernel, memory, problem) for problem in problems)
+            first.poison()
+            if rank == 0:
+                first.run()
+                second.run()
+                with pytest.raises(binding.KernelError, match=r"waited \d+ ms"):
+                    kernel.wait()
+                failed.set()
+            else:
+                assert failed.wait(60)
+                first.run()
+                status = None
+                try:
+                    kernel.wait()
+                    first.check(expected[rank], f"rank {rank}")
+                except binding.KernelError as error:
+                    status = error.status
+                assert status in (None, binding.Status.TIMEOUT)
+            meet()
+        memory.free()
+
+    as_threads(some_world, body)
 
 
 def test_ranks_with_other_sizes(

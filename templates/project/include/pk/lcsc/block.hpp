@@ -78,13 +78,6 @@ struct Block {
                                   index, a.rank, phase);
     }
 
-    // Who has given up leaves before what was asked for has come: shared memory must outlive it.
-    PK_DEVICE void outlive_copies() const {
-        constexpr std::uint64_t copies_take_ns = 100'000;
-        for (const std::uint64_t began = now_ns(); now_ns() - began < copies_take_ns;) {
-        }
-    }
-
 private:
     PK_DEVICE static bool complete(std::uint64_t& barrier, std::uint32_t phase, std::uint32_t& seen) {
         seen = phase ^ 1;

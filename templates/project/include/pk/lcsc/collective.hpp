@@ -140,6 +140,8 @@ __global__ void __launch_bounds__(small_pieces, 1) small_all_reduce(const __grid
     const auto place = [&](std::uint32_t rank, std::uint32_t source) {
         return reinterpret_cast<uint4*>(m.peers[rank] + m.place(block, epoch, source)) + threadIdx.x;
     };
+    Patience patience(m, block);
+    if (__syncthreads_or(patience.gone())) return;
     uint4 own = {};
     if (at < m.pieces) {
         own = detail::piece(m.in, at);
@@ -148,7 +150,6 @@ __global__ void __launch_bounds__(small_pieces, 1) small_all_reduce(const __grid
         }
     }
     __syncthreads();
-    Patience patience(m, block);
     bool there = true;
     if (threadIdx.x < m.world && threadIdx.x != m.rank) {
         const std::uint32_t r = threadIdx.x;

@@ -24,7 +24,7 @@ public:
           peers_(block.a, block.patience, block.epoch, lane) {}
 
     PK_DEVICE void run() {
-        if (!block_.a.copied && !peers_.wait_for_buffers(C::gather)) return;
+        if (block_.patience.gone() || (!block_.a.copied && !peers_.wait_for_buffers(C::gather))) return;
         if (is_first()) peers_.show_card();
         if constexpr (C::gather) {
             if (!block_.a.copied) push_rows();

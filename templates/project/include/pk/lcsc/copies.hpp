@@ -40,11 +40,19 @@ __global__ void __launch_bounds__(32, 1) begin_copies(const __grid_constant__ Ar
     Patience patience(a, 0);
     bool there = true;
     for (std::uint32_t r = threadIdx.x; r < a.world; r += 32) {
-        const auto* done = reinterpret_cast<const std::uint32_t*>(a.peers[a.rank] + a.workspace.done) + r;
-        there = there && patience.flag(done, epoch - 1, Wait::peer_done, 0, r);
+        there =
+            there && patience.flag(a.flags(a.rank, a.workspace.done) + r, epoch - 1, Wait::peer_done, 0, r);
     }
-    if (!__all_sync(~0u, there)) return;
-    for (std::uint32_t b = threadIdx.x; b < a.workspace.blocks; b += 32) a.copied_epochs[b] = epoch;
+    there = __all_sync(~0u, there);
+    // The copies of a rank that has given up cannot be called back. So that peers that are late do not take
+    // their rows for those that they wait for, its flags go back behind this call: the only ones ever to do
+    // so.
+    const std::uint32_t shown = there ? epoch : epoch - 2, blocks = a.workspace.blocks;
+    for (std::uint32_t b = threadIdx.x; b < blocks; b += 32) {
+        a.copied_epochs[b] = shown;
+        for (std::uint32_t r = 0; r < a.world && !there; ++r)
+            if (r != a.rank) signal(a.flags(r, a.workspace.gathered_flags) + a.rank * blocks + b, shown);
+    }
 }
 
 #endif

@@ -100,6 +100,7 @@ public:
 
     void run() {
         straggler_.maybe_sleep();
+        if (patience_.gone()) return;
         const auto* in = static_cast<const std::uint16_t*>(m_.in) + first_;
         for (std::uint32_t r = 0; r < m_.world; ++r) {
             if (r == m_.rank) continue;

@@ -20,7 +20,7 @@ public:
     template <class Body>
     void run(Body body) {
         straggler_.maybe_sleep();
-        if (sm_ == 0) {
+        if (sm_ == 0 && !patience_.gone()) {
             for (std::uint32_t r = 0; r < m_.world; ++r) {
                 store_relaxed(flags(r, m_.cards) + m_.rank, m_.card);
                 signal_step<Step::signal_begun, Step::release_begun>(flags(r, m_.begun) + m_.rank, epoch_);

@@ -38,9 +38,7 @@ public:
         place_.advance();
     }
 
-    PK_DEVICE void settle() const {
-        if (block_.patience.gone()) block_.outlive_copies();
-    }
+    PK_DEVICE void settle() const { block_.patience.outlive_copies(); }
 
 private:
     Block<C>& block_;

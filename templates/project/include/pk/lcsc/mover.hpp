@@ -97,7 +97,8 @@ public:
             const std::uint32_t buffer = place_.index, parity = place_.parity;
             place_.advance();
             if (at + buffer_pieces < all) load<Paced>(at + buffer_pieces, all, pieces, from);
-            if (!block_.wait_all(full_[buffer], parity, Wait::moved, buffer)) return block_.outlive_copies();
+            if (!block_.wait_all(full_[buffer], parity, Wait::moved, buffer))
+                return block_.patience.outlive_copies();
             each_part(at, all, pieces,
                       [&](std::uint32_t run, std::uint32_t first, std::uint32_t inside, std::uint32_t bytes) {
                           to(run, [&](unsigned char* place) {

@@ -59,7 +59,10 @@ public:
         for (std::uint32_t block = blockIdx.x / plan_.splits; block < plan_.blocks; block += plan_.clusters) {
             const std::uint32_t row = block * plan_.rows;
             if (warp == consumer_warps) {
-                if (threadIdx.x % 32 == 0) load(row);
+                if (threadIdx.x % 32 == 0) {
+                    load(row);
+                    patience_.outlive_copies();
+                }
                 __syncwarp();
                 __syncthreads();
             } else {

@@ -11,7 +11,10 @@ namespace pk::lcsc {
 
 class Patience {
 public:
-    PK_DEVICE Patience(const Call& a, std::uint32_t sm) : a_(a), sm_(sm) {}
+    // In a run that was enqueued behind one that failed, nobody waits from the beginning: it must not send
+    // what peers that are late would take for the failed run's.
+    PK_DEVICE Patience(const Call& a, std::uint32_t sm)
+        : a_(a), sm_(sm), gone_(load_relaxed(&a.state->failed) != 0) {}
 
     // A wait of this thread has ended without what it was for. From then on none waits: the thread runs on to
     // the end, and hands nothing on.
@@ -63,6 +66,14 @@ public:
         return false;
     }
 
+    // Who has given up leaves before what was asked for has come: shared memory must outlive it.
+    PK_DEVICE void outlive_copies() const {
+        if (!gone_) return;
+        constexpr std::uint64_t copies_take_ns = 100'000;
+        for (const std::uint64_t began = now_ns(); now_ns() - began < copies_take_ns;) {
+        }
+    }
+
 private:
     static constexpr std::uint32_t look_interval = 256;
 
@@ -85,7 +96,7 @@ private:
 
     const Call& a_;
     std::uint32_t sm_;
-    bool gone_ = false;
+    bool gone_;
 };
 
 }  // namespace pk::lcsc

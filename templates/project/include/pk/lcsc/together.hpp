@@ -22,7 +22,7 @@ PK_DEVICE void together(const Together& m, Body body) {
     bool there = true;
     if (threadIdx.x < m.world) {
         const std::uint32_t r = threadIdx.x;
-        if (blockIdx.x == 0) {
+        if (blockIdx.x == 0 && !patience.gone()) {
             store_relaxed(flags(r, m.cards) + m.rank, m.card);
             signal(flags(r, m.begun) + m.rank, epoch);
         }
@@ -40,12 +40,13 @@ PK_DEVICE void together(const Together& m, Body body) {
     __syncwarp();
     if (__shfl_sync(~0u, last, 0) == 0) return;
     if (threadIdx.x == 0) m.state->finished = 0;
+    if (load_relaxed(&m.state->failed) != 0) return;
     for (std::uint32_t r = threadIdx.x; r < m.world; r += 32) {
         signal(flags(r, m.done) + m.rank, epoch);
         patience.flag(flags(m.rank, m.done) + r, epoch, Wait::peer_moved, 0, r);
     }
     __syncwarp();
-    if (threadIdx.x == 0) m.state->epoch = epoch;
+    if (threadIdx.x == 0 && load_relaxed(&m.state->failed) == 0) m.state->epoch = epoch;
 }
 
 }  // namespace pk::lcsc
