@@ -76,10 +76,10 @@ def test_a_world_that_cannot_be_is_said_once(world: str, tmp_path: Path) -> None
 
 def test_what_the_runtime_cannot_choose_is_said_at_the_choice(tmp_path: Path) -> None:
     spec = tmp_path / "spec.yaml"
-    spec.write_text(SPEC.read_text() + "overlap: {transfer: tma}\n")
+    spec.write_text(SPEC.read_text() + "overlap: {tile: [64, 256, 64]}\n")
     done = kgen("check", spec)
     assert done.returncode == 2
-    assert f"{spec}:20:21: error: overlap.transfer: tma is not there yet, only register\n" in done.stderr
+    assert f"{spec}:20:17: error: overlap.tile: [64, 256, 64] is not there yet, only [128, 256, 64]\n" in done.stderr
 
 
 def test_explain() -> None:
