@@ -6,7 +6,7 @@
  *
  * Each rank, a process or a thread with a GPU of its own (or its share of one), has one kernel object. All
  * ranks call `create`, which returns when all have; and every later `run` is called by all ranks too, in the
- * same order and with the same sizes. Ranks that were called with different ones learn so from `wait`, or time out.
+ * same order and with the same sizes. Ranks called with others learn so from `wait`, or time out.
  */
 #ifndef GEMM_RS_H
 #define GEMM_RS_H
