@@ -79,7 +79,10 @@ def test_what_the_runtime_cannot_choose_is_said_at_the_choice(tmp_path: Path) ->
     spec.write_text(SPEC.read_text() + "overlap: {tile: [64, 256, 64]}\n")
     done = kgen("check", spec)
     assert done.returncode == 2
-    assert f"{spec}:20:17: error: overlap.tile: [64, 256, 64] is not there yet, only [128, 256, 64]\n" in done.stderr
+    assert (
+        f"{spec}:20:17: error: overlap.tile: [64, 256, 64] is not there yet, only [128, 256, 64]\n"
+        in done.stderr
+    )
 
 
 def test_explain() -> None:
