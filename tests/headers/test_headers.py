@@ -56,6 +56,11 @@ def test_cluster(tmp_path: Path) -> None:
     run(tmp_path / "cluster")
 
 
+def test_plans_of_few_rows(tmp_path: Path) -> None:
+    compile_host("narrow_plan.cpp", tmp_path / "narrow_plan", "-O1", "-fsanitize=address,undefined")
+    run(tmp_path / "narrow_plan")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 @pytest.mark.parametrize(("arch", "timeline"), [("80", 0), ("90a", 0), ("90a", 1), ("100a", 0), ("120a", 0)])

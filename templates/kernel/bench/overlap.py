@@ -3,9 +3,9 @@
     python3 bench/overlap.py [--world 2] [--case M=4096] [--case M=8192] [--json FILE]
 
 Needs PyTorch and a GPU for each rank. Times are the slowest rank's: the median and the 99th percentile of
-replays of a CUDA graph, on random data. Beside it, in the same run: the product alone (cuBLAS), product and
-collective (cuBLAS and NCCL), and torch's asynchronous tensor parallelism where it has the same operation.
-Of a collective alone: NCCL, and the bytes that a rank sends in a second.
+replays of a CUDA graph, on random data. Beside it, in turns with it: the product alone (cuBLAS), product and
+collective (cuBLAS and NCCL); and in the same run torch's asynchronous tensor parallelism where it has the
+same operation. Of a collective alone: NCCL, and the bytes that a rank sends in a second.
 Exit code 0: correct; 1: a wrong result; 2: it could not be run.
 """
 

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ TOLERANCE = {"bf16": 8e-3, "f16": 1e-3}[KERNEL["dtype"]]
 CHECKED_ROWS = 64
 SHARED: list[torch.Tensor] = []  # what peers see stays until the end
 GRAPH_SECONDS = 2e-3  # of work in a graph, so that its launch does not count
+WARM_UP = 3  # launches that are not counted
+TURN = 10  # replays in a row that are counted, after as many that are not
 
 
 def slowest(value: float) -> float:
@@ -32,8 +35,26 @@ def slowest(value: float) -> float:
     return float(found)
 
 
-def replayed(run: Callable[[], object], replays: int) -> list[float]:
-    """Microseconds of a run in each of `replays` replays of a graph, of the slowest rank each, ascending."""
+@dataclass(frozen=True)
+class Graph:
+    """Several runs of the same work; they take some GRAPH_SECONDS."""
+
+    graph: torch.cuda.CUDAGraph
+    runs: int
+
+    def replay(self) -> float:
+        """Microseconds of a run, on this rank."""
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        dist.barrier()
+        torch.cuda.synchronize()
+        begin.record()
+        self.graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        return begin.elapsed_time(end) * 1e3 / self.runs
+
+
+def captured(run: Callable[[], object]) -> Graph:
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -48,33 +69,38 @@ def replayed(run: Callable[[], object], replays: int) -> list[float]:
     with torch.cuda.graph(graph):
         for _ in range(runs):
             run()
-    times = []
-    for replay in range(replays + 3):
-        dist.barrier()
-        torch.cuda.synchronize()
-        begin.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        if replay >= 3:
-            times.append(begin.elapsed_time(end) * 1e3 / runs)
-    all_times = torch.tensor(times, device="cuda", dtype=torch.float64)
-    dist.all_reduce(all_times, dist.ReduceOp.MAX)
-    return sorted(all_times.tolist())
+    return Graph(graph, runs)
+
+
+def replayed(works: dict[str, Callable[[], object]], replays: int) -> dict[str, list[float]]:
+    """Microseconds of a run of each work in each replay of its graph, of the slowest rank each, ascending.
+
+    They take turns, as a chip that has worked for a while is hotter and slower, which must not tell for one;
+    and the first replays of a turn are not counted, as power and clocks are still those of the work before.
+    """
+    graphs = {name: captured(work) for name, work in works.items()}
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for first in range(0, replays, TURN):
+        for name, graph in graphs.items():
+            counted = min(TURN, replays - first)
+            times[name] += [graph.replay() for _ in range(TURN + counted)][TURN:]
+    slowest_times = torch.tensor(list(times.values()), device="cuda", dtype=torch.float64)
+    dist.all_reduce(slowest_times, dist.ReduceOp.MAX)
+    return {name: sorted(of_work) for name, of_work in zip(works, slowest_times.tolist(), strict=True)}
 
 
 def launched(run: Callable[[], object], replays: int) -> float:
     """The median of runs that cannot be captured, with the time it takes to launch them."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     times = []
-    for replay in range(replays + 3):
+    for replay in range(replays + WARM_UP):
         dist.barrier()
         torch.cuda.synchronize()
         begin.record()
         run()
         end.record()
         torch.cuda.synchronize()
-        if replay >= 3:
+        if replay >= WARM_UP:
             times.append(begin.elapsed_time(end) * 1e3)
     return slowest(sorted(times)[len(times) // 2])
 
@@ -105,20 +131,36 @@ def case_row(
     def run() -> None:
         kernel.run(stream=torch.cuda.current_stream().cuda_stream, sizes=sizes, **tensors)
 
-    times = replayed(run, replays)
-    kernel.wait()
-    row: dict[str, Any] = {
-        "sizes": sizes,
-        "us": times[len(times) // 2],
-        "us_p99": times[int(len(times) * 0.99)],
-    }
     given = {role: tensors[name] for role, name in named.items()}
     m = sizes[KERNEL["m"]["dim"]]
+    several = dist.get_world_size() > 1
     if KERNEL["collective"]:
-        return row | collective_row(
-            Collective(KERNEL["collective"], given["rows"], m), given, row["us"], replays
-        )
-    return row | product_row(peers.of(given, m), given, sizes, row["us"], replays, missing)
+        alone = Collective(KERNEL["collective"], given["rows"], m)
+        works: dict[str, Callable[[], object]] = {"nccl": alone.run}
+    else:
+        work = peers.of(given, m)
+        works = {"product": work.product}
+        if several and KERNEL["communicates"]:
+            works["nccl"] = work.together
+    times = replayed({"this": run} | works, replays)
+    kernel.wait()
+    medians = {name: of_work[replays // 2] for name, of_work in times.items()}
+    row: dict[str, Any] = {
+        "sizes": sizes,
+        "us": medians.pop("this"),
+        "us_p99": times["this"][int(replays * 0.99)],
+    }
+    row |= {f"{name}_us": median for name, median in medians.items()}
+    if KERNEL["collective"]:
+        return row | collective_row(alone, given, row["us"])
+    row |= product_row(work, given, sizes, row["us"])
+    if "nccl_us" in row:
+        row["bound"] = row["nccl_us"] / max(row["product_us"], row["nccl_us"] - row["product_us"])
+        try:
+            row["async_tp_us"] = launched(work.async_tp(), max(1, replays // 2))
+        except (RuntimeError, AttributeError, ImportError, ValueError) as error:
+            missing["async TP"] = (str(error) or type(error).__name__).splitlines()[0]
+    return row
 
 
 def make_tensors(kernel: Any, sizes: dict[str, int]) -> dict[str, torch.Tensor]:
@@ -142,10 +184,8 @@ def make_tensors(kernel: Any, sizes: dict[str, int]) -> dict[str, torch.Tensor]:
     return {name: block[at : at + math.prod(shapes[name])].view(shapes[name]) for name, at in places.items()}
 
 
-def collective_row(
-    work: Collective, given: dict[str, torch.Tensor], us: float, replays: int
-) -> dict[str, Any]:
-    row = {"gbytes_per_s": work.sent_bytes / us * 1e-3, "nccl_us": replayed(work.run, replays)[replays // 2]}
+def collective_row(work: Collective, given: dict[str, torch.Tensor], us: float) -> dict[str, Any]:
+    row = {"gbytes_per_s": work.sent_bytes / us * 1e-3}
     expected = work.expected()
     row["error"] = error_of(given["output"], expected)
     row["torch_error"] = error_of(work.result(), expected)
@@ -154,12 +194,7 @@ def collective_row(
 
 
 def product_row(
-    work: Work,
-    tensors: dict[str, torch.Tensor],
-    sizes: dict[str, int],
-    us: float,
-    replays: int,
-    missing: dict[str, str],
+    work: Work, tensors: dict[str, torch.Tensor], sizes: dict[str, int], us: float
 ) -> dict[str, Any]:
     m, n, k = (
         sizes[KERNEL[axis]["dim"]] // (dist.get_world_size() if KERNEL[axis]["split"] else 1)
@@ -177,14 +212,6 @@ def product_row(
     if "gathered" in tensors:
         same = torch.equal(tensors["gathered"], work.full[:m])
         row["correct"] = slowest(0.0 if same else 1.0) == 0 and row["correct"]  # on all ranks
-    row["product_us"] = replayed(work.product, replays)[replays // 2]
-    if dist.get_world_size() > 1 and KERNEL["communicates"]:
-        row["nccl_us"] = replayed(work.together, replays)[replays // 2]
-        row["bound"] = row["nccl_us"] / max(row["product_us"], row["nccl_us"] - row["product_us"])
-        try:
-            row["async_tp_us"] = launched(work.async_tp(), max(1, replays // 2))
-        except (RuntimeError, AttributeError, ImportError, ValueError) as error:
-            missing["async TP"] = (str(error) or type(error).__name__).splitlines()[0]
     return row
 
 

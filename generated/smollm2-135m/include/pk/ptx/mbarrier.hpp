@@ -6,6 +6,8 @@
 // A barrier is waited for by the parity of a phase: 0, 1, 0, ... from the first on. A thread must not fall
 // two phases behind, or it takes the phase after next for its own. Waiting for parity 1 on a fresh barrier
 // returns at once, so whoever fills an empty ring starts with parity 1 and whoever drains it with parity 0.
+//
+// A barrier is told by where it is, or by its address in shared memory (shared_address.hpp).
 #pragma once
 
 #include "pk/ptx/shared_address.hpp"
@@ -28,8 +30,11 @@ __device__ __forceinline__ void mbarrier_init(std::uint64_t* barrier, std::uint3
 // whatever a thread does that waits for this phase. After reads that is all it takes to let a bulk copy
 // overwrite them, issued by a thread that has waited; after writes that a bulk copy shall see or overwrite,
 // call fence_proxy_async_shared() first.
+__device__ __forceinline__ void mbarrier_arrive(std::uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" : : "r"(barrier) : "memory");
+}
 __device__ __forceinline__ void mbarrier_arrive(std::uint64_t* barrier) {
-    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" : : "r"(shared_address(barrier)) : "memory");
+    mbarrier_arrive(shared_address(barrier));
 }
 
 #if PK_SM90
@@ -42,17 +47,17 @@ __device__ __forceinline__ void mbarrier_init_fence() {
 // `bytes` more must be written before this phase completes, and then one arrival, which releases as
 // mbarrier_arrive does. Called before the copies are issued:
 // their bytes may come at once, and the phase must not complete between two of them.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(std::uint32_t barrier, std::uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" : : "r"(barrier), "r"(bytes) : "memory");
+}
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(std::uint64_t* barrier, std::uint32_t bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
-                 :
-                 : "r"(shared_address(barrier)), "r"(bytes)
-                 : "memory");
+    mbarrier_arrive_expect_tx(shared_address(barrier), bytes);
 }
 
 // Whether the phase of this parity is complete; the thread may sleep a little before it says no. Yes acquires
 // at block scope: everything released by the arrivals of that phase, and the bytes that bulk copies wrote for
 // it, which generic loads may read without a further fence.
-__device__ __forceinline__ bool mbarrier_try_wait(std::uint64_t* barrier, std::uint32_t parity) {
+__device__ __forceinline__ bool mbarrier_try_wait(std::uint32_t barrier, std::uint32_t parity) {
     std::uint32_t complete;
     asm volatile(
         "{\n"
@@ -61,9 +66,12 @@ __device__ __forceinline__ bool mbarrier_try_wait(std::uint64_t* barrier, std::u
         "selp.u32 %0, 1, 0, complete;\n"
         "}"
         : "=r"(complete)
-        : "r"(shared_address(barrier)), "r"(parity)
+        : "r"(barrier), "r"(parity)
         : "memory");
     return complete != 0;
+}
+__device__ __forceinline__ bool mbarrier_try_wait(std::uint64_t* barrier, std::uint32_t parity) {
+    return mbarrier_try_wait(shared_address(barrier), parity);
 }
 
 // The same, and returns at once.

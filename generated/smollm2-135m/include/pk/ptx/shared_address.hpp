@@ -20,6 +20,14 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* p) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
+// The same, held in a register: the compiler would rather compute an address again where it is used, which
+// begins with the number of the block in its cluster and takes longer than many a wait.
+__device__ __forceinline__ std::uint32_t held_address(const void* p) {
+    std::uint32_t held;
+    asm volatile("mov.u32 %0, %1;" : "=r"(held) : "r"(shared_address(p)));
+    return held;
+}
+
 }  // namespace pk::ptx
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "pk/engine/collective_plan.hpp"
 #include "pk/engine/cuda_device.hpp"
+#include "pk/engine/launch.hpp"
 #include "pk/lcsc/collective.hpp"
 
 namespace pk::engine {
@@ -39,16 +40,12 @@ public:
     }
 
 private:
-    template <class Kernel, class Told>
+    template <class Told>
     void launch(const RowCopy& in, const RowCopy& out, void* stream, std::uint32_t blocks,
-                std::uint32_t threads, Kernel kernel, const Told& told) {
+                std::uint32_t threads, void (*kernel)(Told), const Told& told) {
         enqueue(stream, [&](cudaStream_t s) {
             copy_rows(in, s);
-            cudaLaunchConfig_t launch{};
-            launch.gridDim = dim3(blocks);
-            launch.blockDim = dim3(threads);
-            launch.stream = s;
-            cuda::check(cudaLaunchKernelEx(&launch, kernel, told), "launch the kernel");
+            Launch(blocks, threads, 0, s)(kernel, told);
             copy_rows(out, s);
         });
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "pk/engine/cuda_device.hpp"
+#include "pk/engine/launch.hpp"
 #include "pk/engine/tensor_maps.hpp"
 #include "pk/engine/weights.hpp"
 #include "pk/lcsc/config.hpp"
@@ -14,27 +15,16 @@
 
 namespace pk::engine {
 
-// Clusters of two and of four blocks that a rank's part of the device runs at the same time.
-struct NarrowClusters {
-    std::uint32_t twos = 0, fours = 0;
-
-    void limit(const NarrowClusters& other) {
-        twos = std::min(twos, other.twos);
-        fours = std::min(fours, other.fours);
-    }
-    std::uint32_t of(std::uint32_t splits) const { return splits == 2 ? twos : fours; }
-};
-
 template <class C>
 class CudaNarrow {
 public:
     // Of a device with `all` SMs, of which the rank has `part`. Blocks of all ranks wait for each other, so
     // each rank gets its part of the clusters that fit.
-    static NarrowClusters clusters(std::uint32_t part, std::uint32_t all) {
-        NarrowClusters found;
+    static lcsc::narrow::Clusters clusters(std::uint32_t part, std::uint32_t all) {
+        lcsc::narrow::Clusters found;
         for (const std::uint32_t m : {8u, 16u, 32u, 64u, 128u}) {
             cuda::check(cudaFuncSetAttribute(kernel(m), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             lcsc::narrow::shared_bytes(m)),
+                                             lcsc::narrow::shared_bytes),
                         "reserve shared memory");
         }
         const auto fit = [&](std::uint32_t splits) {
@@ -42,26 +32,27 @@ public:
             return static_cast<std::uint32_t>(
                 std::min<std::uint64_t>(resident * part / all, lcsc::narrow::most_blocks / splits));
         };
+        found.ones = fit(1);
         found.twos = fit(2);
         found.fours = fit(4);
         return found;
     }
 
     // All ranks say the same of a call.
-    static bool takes(const lcsc::Arguments& a, const NarrowClusters& clusters) {
+    static bool takes(const lcsc::Arguments& a, const lcsc::narrow::Clusters& clusters) {
         if (C::keep_rows || std::uint64_t{a.m} * a.k >= std::uint64_t{1} << 32) return false;
         return a.m <= lcsc::narrow::most_m(a.world, C::reduce != lcsc::Reduce::none) &&
-               clusters.of(splits_of(a, clusters)) != 0;
+               plan(a, clusters).clusters != 0;
     }
 
     static void launch(const lcsc::Arguments& a, void* out, std::uint32_t out_stride, const Weights& weights,
-                       const NarrowClusters& clusters, std::uint32_t* epochs,
-                       TensorMaps<typename C::Type>& maps, cudaStream_t stream) {
+                       const lcsc::narrow::Clusters& clusters, std::uint32_t* epochs,
+                       TensorMaps<typename C::Type>& maps, bool early, cudaStream_t stream) {
         namespace narrow = lcsc::narrow;
-        const std::uint32_t splits = splits_of(a, clusters), padded = narrow::padded(a.m);
+        const std::uint32_t padded = narrow::padded(a.m);
         narrow::Given given{};
         static_cast<lcsc::Arguments&>(given) = a;
-        given.plan = narrow::plan(a.m, lcsc::weight_columns<C>(a.n), splits, clusters.of(splits));
+        given.plan = plan(a, clusters);
         for (int turn = 0; turn < 2; ++turn) {
             const bool gathers = C::gather && a.world > 1;
             given.rows[turn] =
@@ -75,12 +66,17 @@ public:
         given.out_stride = out_stride;
         given.epochs = epochs;
         given.pace = 0;
-        launch_kernel(splits, given.plan.clusters, padded, stream, given);
+        Launch(given.plan.splits * given.plan.clusters, narrow::block_size, narrow::shared_bytes, stream)
+            .clusters_of(given.plan.splits)
+            .early(early)(kernel(padded), given);
     }
 
 private:
-    static std::uint32_t splits_of(const lcsc::Arguments& a, const NarrowClusters& clusters) {
-        return lcsc::narrow::splits_for(a.m, lcsc::weight_columns<C>(a.n), clusters.fours);
+    static lcsc::narrow::Plan plan(const lcsc::Arguments& a, const lcsc::narrow::Clusters& clusters) {
+        const bool exchanges = C::reduce != lcsc::Reduce::none && a.world > 1;
+        const std::uint64_t room = a.workspace.narrow_slot_bytes / (8 * sizeof(typename C::Partial));
+        return lcsc::narrow::best_plan(a.m, lcsc::weight_columns<C>(a.n), a.k, clusters,
+                                       exchanges ? room : ~std::uint64_t{0});
     }
 
     using Kernel = void (*)(lcsc::narrow::Given);
@@ -102,35 +98,13 @@ private:
 
     // As many as of the kernel with the most shared memory: one block an SM.
     static std::uint32_t resident_clusters(std::uint32_t splits) {
-        Launch launch(splits, splits, 128, nullptr);
+        Launch launch(splits, lcsc::narrow::block_size, lcsc::narrow::shared_bytes, nullptr);
         int clusters = 0;
-        cuda::check(cudaOccupancyMaxActiveClusters(&clusters, kernel(128), &launch.config),
-                    "compute the occupancy");
+        cuda::check(
+            cudaOccupancyMaxActiveClusters(&clusters, kernel(128), &launch.clusters_of(splits).config()),
+            "compute the occupancy");
         return static_cast<std::uint32_t>(clusters);
     }
-
-    static void launch_kernel(std::uint32_t splits, std::uint32_t clusters, std::uint32_t padded,
-                              cudaStream_t stream, const lcsc::narrow::Given& given) {
-        Launch launch(splits, splits * clusters, padded, stream);
-        cuda::check(cudaLaunchKernelEx(&launch.config, kernel(padded), given), "launch the kernel");
-    }
-
-    struct Launch {
-        Launch(std::uint32_t splits, std::uint32_t blocks, std::uint32_t padded, cudaStream_t stream) {
-            config.gridDim = dim3(blocks);
-            config.blockDim = dim3(lcsc::narrow::block_size);
-            config.dynamicSmemBytes = lcsc::narrow::shared_bytes(padded);
-            config.stream = stream;
-            cluster.id = cudaLaunchAttributeClusterDimension;
-            cluster.val.clusterDim = {splits, 1, 1};
-            config.attrs = &cluster;
-            config.numAttrs = 1;
-        }
-        Launch(const Launch&) = delete;
-        Launch& operator=(const Launch&) = delete;
-        cudaLaunchConfig_t config{};
-        cudaLaunchAttribute cluster{};
-    };
 };
 
 }  // namespace pk::engine

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pk/engine/cuda_device.hpp"
+#include "pk/engine/launch.hpp"
 #include "pk/engine/network_plan.hpp"
 #include "pk/lcsc/network.hpp"
 
@@ -28,12 +29,7 @@ public:
     void run(const RowCopy& in, const lcsc::NetworkSum& sum, const RowCopy& out, void* stream) {
         enqueue(stream, [&](cudaStream_t s) {
             copy_rows(in, s);
-            cudaLaunchConfig_t launch{};
-            launch.gridDim = dim3(sms());
-            launch.blockDim = dim3(lcsc::mover_threads);
-            launch.stream = s;
-            cuda::check(cudaLaunchKernelEx(&launch, lcsc::network_all_reduce<typename C::Type>, sum),
-                        "launch the kernel");
+            Launch(sms(), lcsc::mover_threads, 0, s)(lcsc::network_all_reduce<typename C::Type>, sum);
             copy_rows(out, s);
         });
     }

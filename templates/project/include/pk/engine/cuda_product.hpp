@@ -13,6 +13,7 @@
 #include "pk/engine/copy_engine.hpp"
 #include "pk/engine/cuda_device.hpp"
 #include "pk/engine/cuda_narrow.hpp"
+#include "pk/engine/launch.hpp"
 #include "pk/engine/tensor_maps.hpp"
 #include "pk/engine/weights.hpp"
 #include "pk/engine/workspace.hpp"
@@ -41,7 +42,7 @@ public:
     // What ranks agree on, as all that they do goes by it: the least of each.
     struct Capacity {
         std::uint32_t sms, copies;
-        NarrowClusters narrow;
+        lcsc::narrow::Clusters narrow;
     };
 
     void start(const std::vector<Place>& places, std::uint32_t rank) {
@@ -50,8 +51,10 @@ public:
         take_part(places, rank, resident_blocks(), lcsc::members, lcsc::least_sms<C>(lcsc::members));
         narrow_ = CudaNarrow<C>::clusters(sms(), all);
         // Streams of ranks that share a device may wait for each other, and so for what cannot begin.
+        // Nor may blocks of a rank's next call take the room of blocks of another's.
+        early_ = !any_share(places);
         if constexpr (lcsc::can_copy<C>) {
-            if (!any_share(places)) copy_engine_.emplace(number());
+            if (early_) copy_engine_.emplace(number());
         }
         const std::uint64_t staging = C::reduce == lcsc::Reduce::none
                                           ? 0
@@ -88,7 +91,8 @@ public:
             }
             if (CudaNarrow<C>::takes(a, narrow_)) {
                 auto* epochs = reinterpret_cast<std::uint32_t*>(local() + words(blocks_) * 2);
-                return CudaNarrow<C>::launch(a, own.data, own.stride, weights, narrow_, epochs, *maps_, s);
+                return CudaNarrow<C>::launch(a, own.data, own.stride, weights, narrow_, epochs, *maps_,
+                                             early_, s);
             }
             if (!lcsc::keeps_pace<C>(a.n, a.world)) a.pace = 0;
             launch_product(a, weights, s);
@@ -118,12 +122,8 @@ private:
     template <class Tiles>
     void launch(const lcsc::Arguments& a, const Weights& weights, cudaStream_t stream) {
         const lcsc::Maps maps = maps_of<Tiles>(a, weights);
-        cudaLaunchConfig_t launch{};
-        launch.gridDim = dim3(sms());
-        launch.blockDim = dim3(lcsc::block_size);
-        launch.dynamicSmemBytes = lcsc::Layout<Tiles>::bytes;
-        launch.stream = stream;
-        cuda::check(cudaLaunchKernelEx(&launch, lcsc::overlapped<Tiles>, a, maps), "launch the kernel");
+        Launch(sms(), lcsc::block_size, lcsc::Layout<Tiles>::bytes, stream)
+            .early(early_)(lcsc::overlapped<Tiles>, a, maps);
     }
 
     static constexpr std::uint32_t paced_sms = 132;  // that share the link where C::pace was measured
@@ -149,18 +149,12 @@ private:
         static constexpr std::uint32_t bytes = lcsc::Layout<Tiles>::bytes;
         cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                     "reserve shared memory");
-        cudaLaunchConfig_t launch{};
         const auto sms = static_cast<std::uint32_t>(attribute(cudaDevAttrMultiProcessorCount));
-        launch.gridDim = dim3(sms / lcsc::members * lcsc::members);
-        launch.blockDim = dim3(lcsc::block_size);
-        launch.dynamicSmemBytes = bytes;
-        cudaLaunchAttribute cluster{};
-        cluster.id = cudaLaunchAttributeClusterDimension;
-        cluster.val.clusterDim = {lcsc::members, 1, 1};
-        launch.attrs = &cluster;
-        launch.numAttrs = 1;
+        Launch launch(sms / lcsc::members * lcsc::members, lcsc::block_size, bytes, nullptr);
+        launch.clusters_of(lcsc::members);
         int clusters = 0;
-        cuda::check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch), "compute the occupancy");
+        cuda::check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &launch.config()),
+                    "compute the occupancy");
         if (clusters == 0) fail(Status::unsupported_device, "no block fits on an SM of device ", number());
         return static_cast<std::uint32_t>(clusters) * lcsc::members;
     }
@@ -187,7 +181,8 @@ private:
     }
 
     std::uint32_t blocks_, slots_, tallies_ = 0;
-    NarrowClusters narrow_;
+    lcsc::narrow::Clusters narrow_;
+    bool early_ = false;  // launches may begin while the kernel before ends
     std::optional<CopyEngine> copy_engine_;
     std::optional<TensorMaps<typename C::Type>> maps_;
 };

@@ -19,16 +19,16 @@ struct Block {
     unsigned char* memory;  // the ring, the movers' buffers, the barriers
     Patience patience;
 
-    PK_DEVICE Block(const Arguments& arguments, unsigned char* shared, std::uint32_t number,
+    PK_DEVICE Block(const Arguments& arguments, unsigned char* its_memory, std::uint32_t number,
                     std::uint32_t count)
         : a(arguments),
           sm(number),
           sms(count),
-          epoch(arguments.state->epoch + 1),
+          epoch(over_ranks<C> ? load_relaxed(&arguments.state->epoch) + 1 : 0),
           order(a.shards, a.world, C::silu_mul ? a.n * 2 : a.n, L::grid(),
                 C::reduce == Reduce::none ? a.rank : (a.rank + 1) % a.world),
-          memory(shared + (-ptx::shared_address(shared) & 1023)),
-          patience(a, number) {}
+          memory(its_memory),
+          patience(a, number, over_ranks<C> && failed_before(a)) {}
 
     PK_DEVICE std::uint32_t member() const { return sm % members; }
     // Blocks that compute: the first ones.
@@ -44,9 +44,7 @@ struct Block {
     }
     PK_DEVICE bool is_own(const Tile& tile) const { return tile.owner == a.rank; }
 
-    PK_DEVICE typename L::Barriers& barriers() const {
-        return *reinterpret_cast<typename L::Barriers*>(memory + L::barriers_at);
-    }
+    PK_DEVICE typename L::Barriers& barriers() const { return L::barriers(memory); }
     PK_DEVICE std::uint32_t parity() const { return epoch & 1; }
     PK_DEVICE std::uint32_t* flags(std::uint32_t rank, std::uint64_t place) const {
         return a.flags(rank, place);

@@ -37,6 +37,7 @@ public:
                 hand_on();
             }
         });
+        block_.patience.outlive_copies();
     }
 
 private:

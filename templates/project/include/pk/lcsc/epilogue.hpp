@@ -60,9 +60,9 @@ PK_DEVICE void store_columns(const Arguments& a, const Lane& lane, const Tile& t
                 const std::uint32_t c = column + b * 8 + lane.i * 2;
                 if (c >= columns) continue;
                 float low, high;
-                E::unpack(
-                    *reinterpret_cast<const std::uint32_t*>(static_cast<const std::uint16_t*>(a.bias) + c),
-                    low, high);
+                E::unpack(load_relaxed(reinterpret_cast<const std::uint32_t*>(
+                              static_cast<const std::uint16_t*>(a.bias) + c)),
+                          low, high);
                 added[b * 2] += low;
                 added[b * 2 + 1] += high;
             }

@@ -5,6 +5,7 @@
 #include "pk/lcsc/communicator.hpp"
 #include "pk/lcsc/consumer.hpp"
 #include "pk/lcsc/loader.hpp"
+#include "pk/ptx/dependent_launch.hpp"
 #include "pk/ptx/registers.hpp"
 
 namespace pk::lcsc {
@@ -19,8 +20,7 @@ static_assert(launch_registers == 65536 / block_size / 8 * 8);
 namespace detail {
 
 template <class C>
-PK_DEVICE void init_barriers(Block<C>& block) {
-    auto& barriers = block.barriers();
+PK_DEVICE void init_barriers(typename Layout<C>::Barriers& barriers) {
     for (std::uint32_t s = 0; s < C::stages; ++s) {
         ptx::mbarrier_init(&barriers.full[s], 1);
         ptx::mbarrier_init(&barriers.empty[s], members * consumer_threads / 32);
@@ -46,10 +46,13 @@ __global__ void __cluster_dims__(members) __launch_bounds__(block_size, 1)
     overlapped(const __grid_constant__ Arguments a, const __grid_constant__ Maps maps) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ unsigned char shared[];
-    Block<C> block(a, shared, blockIdx.x, gridDim.x);
-    if (threadIdx.x == 0) detail::init_barriers(block);
+    unsigned char* memory = shared + (-ptx::shared_address(shared) & 1023);
+    if (threadIdx.x == 0) detail::init_barriers<C>(Layout<C>::barriers(memory));
     if (threadIdx.x == consumer_threads) Loader<C>::prefetch(maps);
+    if (!over_ranks<C> && threadIdx.x == 0) ptx::let_next_launch_begin();
     ptx::cluster_sync();
+    ptx::wait_for_launches_before();
+    Block<C> block(a, memory, blockIdx.x, gridDim.x);
     if (block.communicates()) {  // with the registers of the launch, which are no fewer than a pusher's
         const std::uint32_t warp = threadIdx.x / 32;
         // First one of each block: those that have more to do are spread over all.
@@ -69,7 +72,10 @@ __global__ void __cluster_dims__(members) __launch_bounds__(block_size, 1)
         }
     }
     ptx::cluster_sync();  // nobody leaves while others write to its memory
-    if ((C::gather || C::reduce != Reduce::none) && threadIdx.x == 0) end_call(a, block.epoch, block.sms);
+    if (over_ranks<C> && threadIdx.x == 0) {
+        ptx::let_next_launch_begin();
+        end_call(a, block.epoch, block.sms);
+    }
 #endif
 }
 

@@ -46,12 +46,20 @@ struct Layout {
         std::uint64_t staged_full[staging_slots], staged_free[staging_slots];
         std::uint64_t moved[C::by_tma ? movers * mover_buffers : 1];
     };
+    // Of the block's shared memory, which begins at a multiple of 1024.
+    PK_DEVICE static Barriers& barriers(unsigned char* memory) {
+        return *reinterpret_cast<Barriers*>(memory + barriers_at);
+    }
     static_assert(mover_at != 0 || movers * mover_bytes <= ring_bytes);
     static constexpr std::uint32_t barriers_at = mover_at == 0 ? ring_bytes : mover_at + movers * mover_bytes;
     static constexpr std::uint32_t bytes =
         barriers_at + sizeof(Barriers) + 1024;  // to begin at a multiple of 1024
     static_assert(bytes <= 227 * 1024, "more shared memory than a block can have");
 };
+
+// Whether what a call does goes by its peers.
+template <class C>
+inline constexpr bool over_ranks = C::gather || C::reduce != Reduce::none;
 
 // A place that goes round, and the parity of its lap.
 template <std::uint32_t Size>

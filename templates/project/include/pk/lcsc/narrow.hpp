@@ -14,6 +14,7 @@
 #include "pk/lcsc/layout.hpp"
 #include "pk/lcsc/narrow_exchange.hpp"
 #include "pk/lcsc/narrow_gather.hpp"
+#include "pk/ptx/dependent_launch.hpp"
 #include "pk/ptx/named_barrier.hpp"
 #include "pk/ptx/narrow_tile.hpp"
 #include "pk/ptx/shared_load.hpp"
@@ -34,35 +35,43 @@ public:
     PK_DEVICE Run(const Given& given, unsigned char* shared, Barriers& barriers)
         : a_(given),
           plan_(given.plan),
-          barriers_(barriers),
           memory_(shared + (-ptx::shared_address(shared) & 1023)),
           ring_(ptx::shared_address(memory_)),
           split_(blockIdx.x % given.plan.splits),
-          steps_all_((given.k + 63) / 64),
-          begin_(steps_all_ * split_ / given.plan.splits),
-          end_(steps_all_ * (split_ + 1) / given.plan.splits),
-          patience_(given, blockIdx.x) {}
+          full_(ptx::held_address(barriers.full)),
+          empty_(ptx::held_address(barriers.empty)),
+          turns_((given.k + 64 * given.plan.depth - 1) / (64 * given.plan.depth)),
+          begin_(turns_ * split_ / given.plan.splits),
+          end_(turns_ * (split_ + 1) / given.plan.splits),
+          patience_(given, blockIdx.x, over_ranks<C> && failed_before(given)) {}
+
+    // Before there is a run: what does not depend on the launches before this one.
+    PK_DEVICE static void prepare(const Given& given, Barriers& barriers) {
+        if (threadIdx.x == 0) {
+            for (std::uint32_t s = 0; s < given.plan.stages; ++s) {
+                ptx::mbarrier_init(&barriers.full[s], loaders);
+                ptx::mbarrier_init(&barriers.empty[s], consumer_warps);
+            }
+            ptx::mbarrier_init_fence();
+            if constexpr (!over_ranks<C>) ptx::let_next_launch_begin();
+        }
+        if (threadIdx.x == consumer_threads) {
+            ptx::prefetch_map(given.weight);
+            ptx::prefetch_map(given.rows[0]);
+        }
+        __syncthreads();
+    }
 
     PK_DEVICE void run() {
         const std::uint32_t warp = threadIdx.x / 32;
-        if (threadIdx.x == 0) {
-            for (std::uint32_t s = 0; s < plan_.stages; ++s) {
-                ptx::mbarrier_init(&barriers_.full[s], 1);
-                ptx::mbarrier_init(&barriers_.empty[s], consumer_warps);
-            }
-            ptx::mbarrier_init_fence();
-        }
-        __syncthreads();
         if constexpr (C::gather) {
             if (gathers() && warp < consumer_warps) FewRows(a_, patience_).send();
         }
         for (std::uint32_t block = blockIdx.x / plan_.splits; block < plan_.blocks; block += plan_.clusters) {
             const std::uint32_t row = block * plan_.rows;
-            if (warp == consumer_warps) {
-                if (threadIdx.x % 32 == 0) {
-                    load(row);
-                    patience_.outlive_copies();
-                }
+            if (warp >= consumer_warps) {
+                if (threadIdx.x == consumer_threads) load_weight(row);
+                if (threadIdx.x == consumer_threads + 32) load_rows();
                 __syncwarp();
                 __syncthreads();
             } else {
@@ -70,12 +79,13 @@ public:
                 const std::uint32_t group = warp / (consumer_warps / groups),
                                     mine = plan_.rows / tile_rows(M);
                 multiply(group < mine ? (mine - group - 1) / groups + 1 : 0, group, c);
+                patience_.outlive_copies();
                 __syncthreads();  // the ring has been read
                 keep(group, c);
                 if constexpr (parts > 1) add_parts();
             }
             ptx::cluster_sync();
-            Exchange<C>(a_, ring_, patience_).run(block);
+            Exchange<C>(a_, ring_, patience_).run(block, block + plan_.clusters >= plan_.blocks);
             ptx::fence_proxy_async_shared();
             ptx::cluster_wait();  // the sums have been read
         }
@@ -85,9 +95,12 @@ public:
     }
 
 private:
-    PK_DEVICE std::uint32_t stage(std::uint32_t slot) const {
-        return ring_ + slot * stage_bytes(M, plan_.rows);
+    // Where a step of a stage lies: rows of the weight, then those of the activations.
+    PK_DEVICE std::uint32_t step_at(std::uint32_t slot, std::uint32_t step) const {
+        return ring_ + (slot * plan_.depth + step) * step_bytes(M, plan_.rows);
     }
+    PK_DEVICE std::uint32_t full(std::uint32_t slot) const { return full_ + slot * 8; }
+    PK_DEVICE std::uint32_t empty(std::uint32_t slot) const { return empty_ + slot * 8; }
     PK_DEVICE void advance() {
         if (++slot_ == plan_.stages) {
             slot_ = 0;
@@ -97,47 +110,46 @@ private:
 
     PK_DEVICE bool gathers() const { return C::gather && a_.world > 1; }
 
-    // One thread. Of rows that are still on their way, the ring gets what of the weight goes with them first.
-    PK_DEVICE void load(std::uint32_t row) {
-        std::uint32_t step = begin_;
-        if (!gathered_) {
-            const std::uint32_t left = end_ - begin_, ahead = left < plan_.stages ? left : plan_.stages;
-            for (std::uint32_t s = 0; s < ahead; ++s) load_weight(s, row, begin_ + s);
-            if constexpr (C::gather) gathered_ = FewRows(a_, patience_).wait();
-            if (!gathered_) return;
-            for (std::uint32_t s = 0; s < ahead; ++s) {
-                load_rows(s, step++);
-                advance();
+    // One thread: the rows of the weight (or of both, one half each) from `row` on, stage after stage. Of
+    // steps past the end come zeros.
+    PK_DEVICE void load_weight(std::uint32_t row) {
+        load(plan_.rows * 128, [&](std::uint32_t to, std::uint32_t k, std::uint32_t full) {
+            if constexpr (C::silu_mul) {
+                ptx::tensor_load(to, a_.weight, row / 2, k, full);
+                ptx::tensor_load(to + plan_.rows / 2 * 128, a_.up, row / 2, k, full);
+            } else {
+                ptx::tensor_load(to, a_.weight, row, k, full);
             }
+        });
+    }
+    // Another thread, which alone waits for rows that are still on their way: the activations.
+    PK_DEVICE void load_rows() {
+        if constexpr (C::gather) {
+            if (!gathered_) gathered_ = FewRows(a_, patience_).wait();
+            if (!gathered_) return;
         }
-        for (; step < end_; ++step) {
+        load(M * 128, [&](std::uint32_t to, std::uint32_t k, std::uint32_t full) {
+            ptx::tensor_load(to + plan_.rows * 128, a_.rows[turn_], 0, k, full);
+        });
+    }
+
+    // step(to, k, full): the copies of a step, of `bytes`.
+    template <class Step>
+    PK_DEVICE void load(std::uint32_t bytes, Step step) {
+        for (std::uint32_t turn = begin_; turn < end_; ++turn) {
             const bool free = patience_.until(
                 [&](std::uint32_t& seen) {
-                    seen = step;
-                    return ptx::mbarrier_try_wait(&barriers_.empty[slot_], parity_ ^ 1);
+                    seen = turn;
+                    return ptx::mbarrier_try_wait(empty(slot_), parity_ ^ 1);
                 },
                 Wait::page_empty, slot_, a_.rank, parity_ ^ 1);
             if (!free) break;
-            load_weight(slot_, row, step);
-            load_rows(slot_, step);
+            ptx::mbarrier_arrive_expect_tx(full(slot_), plan_.depth * bytes);
+            for (std::uint32_t s = 0; s < plan_.depth; ++s)
+                step(step_at(slot_, s), (turn * plan_.depth + s) * 64, full(slot_));
             advance();
         }
-    }
-
-    // A stage's part of the weight, or of both, one half each; the stage is full with the rows.
-    PK_DEVICE void load_weight(std::uint32_t slot, std::uint32_t row, std::uint32_t step) {
-        const std::uint32_t full = ptx::shared_address(&barriers_.full[slot]);
-        ptx::mbarrier_arrive_expect_tx(&barriers_.full[slot], stage_bytes(M, plan_.rows));
-        if constexpr (C::silu_mul) {
-            ptx::tensor_load(stage(slot), a_.weight, row / 2, step * 64, full);
-            ptx::tensor_load(stage(slot) + plan_.rows / 2 * 128, a_.up, row / 2, step * 64, full);
-        } else {
-            ptx::tensor_load(stage(slot), a_.weight, row, step * 64, full);
-        }
-    }
-    PK_DEVICE void load_rows(std::uint32_t slot, std::uint32_t step) {
-        ptx::tensor_load(stage(slot) + plan_.rows * 128, a_.rows[turn_], 0, step * 64,
-                         ptx::shared_address(&barriers_.full[slot]));
+        patience_.outlive_copies();
     }
 
     // c[t]: the sums of tile group + t * groups of the block's rows, of `count` tiles; as the product leaves
@@ -145,7 +157,7 @@ private:
     template <std::uint32_t Count = tiles>
     PK_DEVICE void multiply(std::uint32_t count, std::uint32_t group, float (&c)[tiles][sums]) {
         if constexpr (Count == 0) {
-            for (std::uint32_t step = begin_; step < end_; ++step) {
+            for (std::uint32_t turn = begin_; turn < end_; ++turn) {
                 if (!wait_full()) break;
                 release(slot_);
                 advance();
@@ -163,13 +175,13 @@ private:
         return patience_.until_all(
             [&](std::uint32_t& seen) {
                 seen = parity_ ^ 1;
-                return ptx::mbarrier_try_wait(&barriers_.full[slot_], parity_);
+                return ptx::mbarrier_try_wait(full(slot_), parity_);
             },
             Wait::page_full, slot_, a_.rank, parity_);
     }
     PK_DEVICE void release(std::uint32_t slot) {
         __syncwarp();
-        if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&barriers_.empty[slot]);
+        if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(empty(slot));
     }
 
     template <std::uint32_t Count>
@@ -178,27 +190,29 @@ private:
         const std::uint32_t weight_row = (group * 16 + lane % 16) * 128, weight_piece = lane / 16;
         const std::uint32_t column = (eights == 1 ? 0 : lane / 16 * 8) + lane % 8;
         const std::uint32_t column_piece = lane / 8 % 2, columns = plan_.rows * 128 + column * 128;
-        for (std::uint32_t step = begin_; step < end_; ++step) {
+        for (std::uint32_t turn = begin_; turn < end_; ++turn) {
             if (!wait_full()) break;
-            const std::uint32_t at = stage(slot_);
-            PK_UNROLL
-            for (std::uint32_t n = 0; n < 4 / parts; ++n) {
-                const std::uint32_t q = part * (4 / parts) + n;
-                const std::uint32_t weight = at + weight_row + ((q * 2 + weight_piece) ^ swizzle) * 16;
-                std::uint32_t w[Count][4], b[(eights + 1) / 2][4];
+            _Pragma("unroll 1") for (std::uint32_t step = 0; step < plan_.depth; ++step) {
+                const std::uint32_t at = step_at(slot_, step);
                 PK_UNROLL
-                for (std::uint32_t e = 0; e < (eights + 1) / 2; ++e) {
-                    ptx::load_matrices(b[e],
-                                       at + columns + e * 2048 + ((q * 2 + column_piece) ^ swizzle) * 16);
-                }
-                PK_UNROLL
-                for (std::uint32_t t = 0; t < Count; ++t)
-                    ptx::load_matrices(w[t], weight + t * groups * 2048);
-                PK_UNROLL
-                for (std::uint32_t t = 0; t < Count; ++t) {
+                for (std::uint32_t n = 0; n < 4 / parts; ++n) {
+                    const std::uint32_t q = part * (4 / parts) + n;
+                    const std::uint32_t weight = at + weight_row + ((q * 2 + weight_piece) ^ swizzle) * 16;
+                    std::uint32_t w[Count][4], b[(eights + 1) / 2][4];
                     PK_UNROLL
-                    for (std::uint32_t e = 0; e < eights; ++e) {
-                        ptx::mma_m16n8k16(c[t] + e * 4, w[t], b[e / 2] + e % 2 * 2, typename C::Type{});
+                    for (std::uint32_t e = 0; e < (eights + 1) / 2; ++e) {
+                        ptx::load_matrices(b[e],
+                                           at + columns + e * 2048 + ((q * 2 + column_piece) ^ swizzle) * 16);
+                    }
+                    PK_UNROLL
+                    for (std::uint32_t t = 0; t < Count; ++t)
+                        ptx::load_matrices(w[t], weight + t * groups * 2048);
+                    PK_UNROLL
+                    for (std::uint32_t t = 0; t < Count; ++t) {
+                        PK_UNROLL
+                        for (std::uint32_t e = 0; e < eights; ++e) {
+                            ptx::mma_m16n8k16(c[t] + e * 4, w[t], b[e / 2] + e % 2 * 2, typename C::Type{});
+                        }
                     }
                 }
             }
@@ -210,9 +224,9 @@ private:
     template <std::uint32_t Count>
     PK_DEVICE void multiply_wide(std::uint32_t group, float (&c)[tiles][sums]) {
         std::uint32_t last = 0;
-        for (std::uint32_t step = begin_; step < end_; ++step) {
+        for (std::uint32_t turn = begin_; turn < end_; ++turn) {
             if (!wait_full()) break;
-            const std::uint32_t at = stage(slot_);
+            const std::uint32_t at = step_at(slot_, 0);
             ptx::wgmma_fence();
             PK_UNROLL
             for (std::uint32_t q = 0; q < 4; ++q) {
@@ -229,7 +243,7 @@ private:
             }
             ptx::wgmma_commit();
             ptx::wgmma_wait<1>();
-            if (step != begin_) release(last);
+            if (turn != begin_) release(last);
             last = slot_;
             advance();
         }
@@ -273,22 +287,24 @@ private:
 
     const Given& a_;
     const Plan& plan_;
-    Barriers& barriers_;
     unsigned char* memory_;
-    std::uint32_t ring_, split_, steps_all_, begin_, end_;
+    std::uint32_t ring_, split_, full_, empty_;
+    std::uint32_t turns_, begin_, end_;    // of stages: in all, and this block's
     std::uint32_t slot_ = 0, parity_ = 0;  // of the ring
     bool gathered_ = !gathers();
-    std::uint32_t turn_ = gathers() ? (a_.state->epoch + 1) & 1 : 0;  // of the places of gathered rows
+    std::uint32_t turn_ =
+        gathers() ? (load_relaxed(&a_.state->epoch) + 1) & 1 : 0;  // of the places of gathered rows
     Patience patience_;
 };
 
-// Clusters of plan.splits blocks, block_size threads, shared_bytes(M) of shared memory.
+// Clusters of plan.splits blocks, block_size threads, shared_bytes of shared memory.
 template <class C, std::uint32_t M>
-__global__ void __launch_bounds__(block_size, blocks_of_sm(M))
-    narrow_product(const __grid_constant__ Given given) {
+__global__ void __launch_bounds__(block_size, 1) narrow_product(const __grid_constant__ Given given) {
 #if PK_SM90
     extern __shared__ unsigned char narrow_shared[];
     __shared__ typename Run<C, M>::Barriers barriers;
+    Run<C, M>::prepare(given, barriers);
+    ptx::wait_for_launches_before();
     Run<C, M>(given, narrow_shared, barriers).run();
 #endif
 }

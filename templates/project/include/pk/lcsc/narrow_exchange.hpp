@@ -6,6 +6,7 @@
 #include "pk/lcsc/narrow_plan.hpp"
 #include "pk/lcsc/patience.hpp"
 #include "pk/ptx/cluster.hpp"
+#include "pk/ptx/dependent_launch.hpp"
 #include "pk/ptx/system_memory.hpp"
 #include "pk/ptx/tensor_copy.hpp"
 #include "pk/tile/element.hpp"
@@ -68,8 +69,9 @@ public:
           split_(blockIdx.x % given.plan.splits),
           patience_(patience) {}
 
-    // By all threads. Arrives at the cluster's barrier when the sums in shared memory have been read.
-    PK_DEVICE void run(std::uint32_t block) {
+    // By all threads. Arrives at the cluster's barrier when the sums in shared memory have been read. last:
+    // no other follows in this call.
+    PK_DEVICE void run(std::uint32_t block, bool last) {
         column_ = block * columns();
         if (!reduces || a_.world == 1) {
             each_piece([&](std::uint32_t, std::uint32_t m, std::uint32_t eight) {
@@ -78,11 +80,11 @@ public:
             ptx::cluster_arrive();
             return;
         }
-        if constexpr (reduces) exchange(block);
+        if constexpr (reduces) exchange(block, last);
     }
 
 private:
-    PK_DEVICE void exchange(std::uint32_t block) {
+    PK_DEVICE void exchange(std::uint32_t block, bool last) {
         const std::uint32_t slot = block * plan_.splits + split_, epoch = load_relaxed(a_.epochs + slot) + 1;
         each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
             const Piece sum = cluster_sum(m, eight);
@@ -90,6 +92,7 @@ private:
         });
         ptx::cluster_arrive();
         if (!all_have_pushed(slot, epoch)) return;
+        if (!C::gather && last && threadIdx.x == 0) ptx::let_next_launch_begin();
         each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
             if (!gets(a_.rank, m)) return;
             const Piece more = added(m, eight);

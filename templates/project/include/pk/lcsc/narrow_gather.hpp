@@ -12,7 +12,7 @@ namespace pk::lcsc::narrow {
 class FewRows {
 public:
     PK_DEVICE FewRows(const Given& given, Patience& patience)
-        : a_(given), patience_(patience), epoch_(given.state->epoch + 1) {}
+        : a_(given), patience_(patience), epoch_(load_relaxed(&given.state->epoch) + 1) {}
 
     // By the consumers. The last part that is sent signals: what the others wrote goes to the peers by the
     // chain of their additions.

@@ -9,12 +9,17 @@
 
 namespace pk::lcsc {
 
+// Whether the run before this one failed.
+PK_DEVICE bool failed_before(const Call& a) {
+    return load_relaxed(&a.state->failed) != 0;
+}
+
 class Patience {
 public:
-    // In a run that was enqueued behind one that failed, nobody waits from the beginning: it must not send
-    // what peers that are late would take for the failed run's.
-    PK_DEVICE Patience(const Call& a, std::uint32_t sm)
-        : a_(a), sm_(sm), gone_(load_relaxed(&a.state->failed) != 0) {}
+    // gone: in a run that was enqueued behind one that failed, nobody waits from the beginning: it must not
+    // send what peers that are late would take for the failed run's.
+    PK_DEVICE Patience(const Call& a, std::uint32_t sm, bool gone) : a_(a), sm_(sm), gone_(gone) {}
+    PK_DEVICE Patience(const Call& a, std::uint32_t sm) : Patience(a, sm, failed_before(a)) {}
 
     // A wait of this thread has ended without what it was for. From then on none waits: the thread runs on to
     // the end, and hands nothing on.

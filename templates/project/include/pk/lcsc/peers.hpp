@@ -16,7 +16,7 @@ public:
     // The buffers of this parity were last read in the call before the last; what the copy engine writes to
     // (where rows are gathered), in the last call, if that used it.
     PK_DEVICE bool wait_for_buffers(bool gather) {
-        const std::uint32_t read = epoch_ - (gather && a_.state->copied == epoch_ - 1 ? 1 : 2);
+        const std::uint32_t read = epoch_ - (gather && load_relaxed(&a_.state->copied) == epoch_ - 1 ? 1 : 2);
         bool there = true;
         for (std::uint32_t r = lane_; r < a_.world; r += 32) {
             there = there &&
