@@ -28,8 +28,10 @@
 
 #if PK_CUDA
 #define PK_UNROLL _Pragma("unroll")
+#define PK_ROLLED _Pragma("unroll 1")
 #else
 #define PK_UNROLL _Pragma("GCC unroll 16")
+#define PK_ROLLED _Pragma("GCC unroll 1")
 #endif
 
 namespace pk {

@@ -61,7 +61,10 @@ public:
         return plan_collective(what, world, {Program::m.last, n, 0});
     }
 
-    static void fill(Arguments& a, const CollectivePlan& plan) { a.plan = plan; }
+    static void fill(Arguments& a, const CollectivePlan& plan) {
+        a.plan = plan;
+        a.told = plan.told;
+    }
 
     static Checked check(const Call& call, std::uint32_t rank, std::uint32_t world) {
         const Sizes sizes{part_of(Program::m, call.m, world, 1, "arguments."),
@@ -92,9 +95,6 @@ public:
         if (is_small(device, in)) return enqueue_small(device, common, sizes, input, output, stream);
         lcsc::Moves moves{};
         static_cast<lcsc::Call&>(moves) = common;
-        moves.cards = common.plan.cards;
-        moves.begun = common.plan.begun;
-        moves.done = common.plan.done;
         if constexpr (what == What::all_reduce) {
             moves.rows = lcsc::deal_pieces(in.pieces(), common.world);
             moves.row_pieces = 1;
@@ -146,8 +146,8 @@ private:
         sum.out = out.part.dense() ? out.data : out.own(common);
         sum.pieces = in.part.pieces();
         sum.epochs = common.epochs;
-        sum.cards = common.plan.small_cards;
-        sum.flags = common.plan.small_flags;
+        sum.block_cards = common.plan.small_cards;
+        sum.block_flags = common.plan.small_flags;
         sum.places = common.plan.small_places;
         sum.card = card_of({sizes.m, sizes.n});
         device.run(in.part.dense() ? RowCopy{} : in.copy_in(common), sum,

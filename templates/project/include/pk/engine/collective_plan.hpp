@@ -11,7 +11,7 @@
 namespace pk::engine {
 
 struct CollectivePlan {
-    std::uint64_t cards = 0, begun = 0, done = 0;                      // of Moves
+    lcsc::CallFlags told = {};
     std::uint64_t small_cards = 0, small_flags = 0, small_places = 0;  // of SmallSum
     // For what is not where the kernel can use it. Each has room for the whole tensor where a rank has all of
     // it, else for the largest part.
@@ -53,9 +53,7 @@ inline CollectivePlan plan_collective(lcsc::Collective what, std::uint32_t world
     static constexpr std::uint64_t word = sizeof(std::uint32_t);
     CollectivePlan plan;
     const auto take = [&plan](std::uint64_t bytes) { return take_room(plan.bytes, bytes); };
-    plan.cards = take(word * world);
-    plan.begun = take(word * world);
-    plan.done = take(word * world);
+    plan.told = take_call_flags(plan.bytes, world);
     if (what == lcsc::Collective::all_reduce) {
         static constexpr std::uint64_t blocks = lcsc::small_blocks(lcsc::small_most);
         plan.small_cards = take(blocks * 2 * world * word);

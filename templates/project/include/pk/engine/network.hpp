@@ -50,7 +50,10 @@ public:
         return plan_network(world, {Program::m.last, Program::n.last, 0});
     }
 
-    static void fill(Arguments& a, const NetworkPlan& plan) { a.plan = plan; }
+    static void fill(Arguments& a, const NetworkPlan& plan) {
+        a.plan = plan;
+        a.told = plan.told;
+    }
     static void fill_network(Arguments& a, const Network& network) {
         a.in = network.mine() + a.plan.in;
         a.out = network.mine() + a.plan.out;
@@ -72,9 +75,6 @@ public:
         const auto& [sizes, in_stride, out_stride] = checked;
         lcsc::NetworkSum sum{};
         static_cast<lcsc::Call&>(sum) = common;
-        sum.cards = common.plan.cards;
-        sum.begun = common.plan.begun;
-        sum.done = common.plan.done;
         sum.card = card_of({sizes.m, sizes.n});
         sum.in = common.all_in;
         sum.out = common.all_out;

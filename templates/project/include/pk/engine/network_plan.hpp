@@ -11,7 +11,7 @@
 namespace pk::engine {
 
 struct NetworkPlan {
-    std::uint64_t cards = 0, begun = 0, done = 0;
+    lcsc::CallFlags told = {};
     std::uint64_t bytes = 0;
     std::uint64_t in = 0, out = 0;
     std::uint64_t network_bytes = 0;
@@ -27,9 +27,7 @@ struct NetworkArguments : lcsc::Call {
 inline NetworkPlan plan_network(std::uint32_t world, const Sizes& largest) {
     static constexpr std::uint64_t word = sizeof(std::uint32_t);
     NetworkPlan plan;
-    plan.cards = take_room(plan.bytes, word * world);
-    plan.begun = take_room(plan.bytes, word * world);
-    plan.done = take_room(plan.bytes, word * world);
+    plan.told = take_call_flags(plan.bytes, world);
     const std::uint64_t whole = room_of({largest.m, largest.n, 2});
     plan.in = take_room(plan.network_bytes, whole);
     plan.out = take_room(plan.network_bytes, whole);

@@ -50,6 +50,7 @@ struct Product {
 
     // A kernel without a collective knows no ranks: each is alone.
     static void fill(Arguments& a, const WorkspacePlan& plan) {
+        a.told = plan.told;
         a.workspace = plan.places;
         if constexpr (!C::gather && C::reduce == lcsc::Reduce::none) {
             a.peers[0] = a.peers[a.rank];

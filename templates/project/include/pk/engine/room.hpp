@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "pk/engine/versioned.hpp"
+#include "pk/lcsc/call.hpp"
 
 namespace pk::engine {
 
@@ -29,6 +30,12 @@ inline std::uint64_t take_room(std::uint64_t& taken, std::uint64_t bytes) {
     const std::uint64_t at = taken;
     taken += (bytes + alignment - 1) / alignment * alignment;
     return at;
+}
+
+// Places for what ranks tell each other of calls.
+inline lcsc::CallFlags take_call_flags(std::uint64_t& taken, std::uint32_t world) {
+    const std::uint64_t words = world * sizeof(std::uint32_t);
+    return {take_room(taken, words), take_room(taken, words), take_room(taken, words * 2)};
 }
 
 }  // namespace pk::engine

@@ -12,6 +12,7 @@
 namespace pk::engine {
 
 struct WorkspacePlan {
+    lcsc::CallFlags told = {};
     lcsc::Workspace places = {};
     std::uint64_t bytes = 0;
     std::uint32_t blocks = 0;  // of the rows of a shard
@@ -35,9 +36,7 @@ WorkspacePlan plan_workspace(std::uint32_t world, const Sizes& largest) {
 
     lcsc::Workspace& w = plan.places;
     w.blocks = plan.blocks;
-    w.done = take(word * world);
-    w.begun = take(word * world);
-    w.cards = take(word * world * 2);
+    plan.told = take_call_flags(plan.bytes, world);
     w.gathered_flags = take(C::gather ? word * world * plan.blocks : 0);
     w.partial_flags = take(room_of({slots, world, lcsc::pushers, word}));
     w.ends =

@@ -11,9 +11,6 @@ inline constexpr std::uint32_t pushers = 3;  // communicator warps of a block
 // Places in the workspace, which has the same layout on every rank; bytes. What is there twice is used in
 // turns, by the parity of the epoch.
 struct Workspace {
-    std::uint64_t done;            // u32 [rank]: epochs
-    std::uint64_t begun;           // u32 [rank]: epochs
-    std::uint64_t cards;           // u32 [parity][rank]: with what a rank was called
     std::uint64_t gathered_flags;  // u32 [rank][block of rows]
     std::uint64_t partial_flags;   // u32 [slot][rank][pusher]
     std::uint64_t ends;            // u32 [rank][agent][pusher]
@@ -33,7 +30,6 @@ struct Tallies {
 };
 
 struct Arguments : Call {
-    std::uint32_t card;     // of what the ranks must have in common
     std::uint32_t m, n, k;  // of the product of this rank, all shards together
     Shards shards;          // of its rows
     std::uint32_t out_stride, shard_stride, residual_stride;  // elements

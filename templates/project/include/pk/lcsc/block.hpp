@@ -5,6 +5,7 @@
 #include "pk/lcsc/patience.hpp"
 #include "pk/lcsc/schedule.hpp"
 #include "pk/ptx/cluster.hpp"
+#include "pk/ptx/dependent_launch.hpp"
 
 namespace pk::lcsc {
 
@@ -41,6 +42,11 @@ struct Block {
         _Pragma("unroll 1") for (std::uint32_t p = sm / members; p < places; p += computing() / members) {
             body(order.at(p, member()));
         }
+    }
+    // Before memory is used that launches before this one may have written or still read. Where the epoch is
+    // among that, the kernel has waited at the beginning; else each role does where it needs to.
+    PK_DEVICE void wait_for_memory() const {
+        if constexpr (!over_ranks<C>) ptx::wait_for_launches_before();
     }
     PK_DEVICE bool is_own(const Tile& tile) const { return tile.owner == a.rank; }
 

@@ -47,6 +47,12 @@ struct State {
     std::uint32_t copied;    // the last call's epoch, if it gathered by the copy engine; else an older one
 };
 
+// Places in a workspace where ranks tell each other of calls as a whole.
+struct CallFlags {
+    std::uint64_t begun, done;  // u32 [rank]: epochs
+    std::uint64_t cards;        // u32 [parity][rank]
+};
+
 // What every kernel is told of the ranks.
 struct Call {
     std::uint32_t rank, world;
@@ -54,10 +60,23 @@ struct Call {
     State* state;
     Report* report;
     std::uint64_t timeout_ns;
+    std::uint32_t card;  // of what the ranks must have in common in a call
+    CallFlags told;
 
     // Flags at a place of a rank's workspace.
     PK_HOST_DEVICE std::uint32_t* flags(std::uint32_t of, std::uint64_t place) const {
         return reinterpret_cast<std::uint32_t*>(peers[of] + place);
+    }
+    // At rank `of`: where `source` says that it has begun or ended a call, and before the first shows its
+    // card.
+    PK_HOST_DEVICE std::uint32_t* begun(std::uint32_t of, std::uint32_t source) const {
+        return flags(of, told.begun) + source;
+    }
+    PK_HOST_DEVICE std::uint32_t* done(std::uint32_t of, std::uint32_t source) const {
+        return flags(of, told.done) + source;
+    }
+    PK_HOST_DEVICE std::uint32_t* card_at(std::uint32_t of, std::uint32_t epoch, std::uint32_t source) const {
+        return flags(of, told.cards) + (epoch & 1) * world + source;
     }
 };
 

@@ -156,10 +156,10 @@ __global__ void __launch_bounds__(small_pieces, 1) small_all_reduce(const __grid
         const auto word = [&](std::uint32_t rank, std::uint64_t at) {
             return reinterpret_cast<std::uint32_t*>(m.peers[rank] + at);
         };
-        store_relaxed(word(r, m.card_of(block, epoch, m.rank)), m.card);
-        signal(word(r, m.flag_of(block, m.rank)), epoch);
-        there = patience.flag(word(m.rank, m.flag_of(block, r)), epoch, Wait::summand, block, r) &&
-                patience.agree(m.card, load_relaxed(word(m.rank, m.card_of(block, epoch, r))), r);
+        store_relaxed(word(r, m.block_card(block, epoch, m.rank)), m.card);
+        signal(word(r, m.block_flag(block, m.rank)), epoch);
+        there = patience.flag(word(m.rank, m.block_flag(block, r)), epoch, Wait::summand, block, r) &&
+                patience.agree(m.card, load_relaxed(word(m.rank, m.block_card(block, epoch, r))), r);
     }
     if (!__syncthreads_and(there)) return;
     if (at < m.pieces) {

@@ -29,6 +29,7 @@ public:
                 wait_partials(tile);
                 add_partials<C>(block_, lane_.thread, tile, c);
             }
+            block_.wait_for_memory();
             store_tile<C>(block_.a, lane_, tile, c);
             if constexpr (C::reduce == Reduce::all) {
                 // A barrier tells one lap from the next, but not from the one after that: pushers must have

@@ -36,12 +36,11 @@ inline std::uint32_t copied_blocks(std::uint32_t k, std::uint32_t tile_m) {
 // buffer. Then the words that the copies take for flags: this call's epoch.
 template <class C>
 __global__ void __launch_bounds__(32, 1) begin_copies(const __grid_constant__ Arguments a) {
-    const std::uint32_t epoch = a.state->epoch + 1;
+    const std::uint32_t epoch = load_relaxed(&a.state->epoch) + 1;
     Patience patience(a, 0);
     bool there = true;
     for (std::uint32_t r = threadIdx.x; r < a.world; r += 32) {
-        there =
-            there && patience.flag(a.flags(a.rank, a.workspace.done) + r, epoch - 1, Wait::peer_done, 0, r);
+        there = there && patience.flag(a.done(a.rank, r), epoch - 1, Wait::peer_done, 0, r);
     }
     there = __all_sync(~0u, there);
     // The copies of a rank that has given up cannot be called back. So that peers that are late do not take

@@ -107,16 +107,16 @@ public:
             std::uint16_t* to = place(r, m_.rank);
             for (std::uint64_t e = 0; e < count_; ++e) to[e] = in[e];
             straggler_.maybe_sleep();
-            store_relaxed(word(r, m_.card_of(block_, epoch_, m_.rank)), m_.card);
-            signal_step<Step::signal_partial, Step::release_partial>(word(r, m_.flag_of(block_, m_.rank)),
+            store_relaxed(word(r, m_.block_card(block_, epoch_, m_.rank)), m_.card);
+            signal_step<Step::signal_partial, Step::release_partial>(word(r, m_.block_flag(block_, m_.rank)),
                                                                      epoch_);
         }
         for (std::uint32_t r = 0; r < m_.world; ++r) {
             if (r == m_.rank) continue;
             const bool there = wait_step<Step::wait_partial, Step::acquire_partial>(
-                patience_, word(m_.rank, m_.flag_of(block_, r)), epoch_, Wait::summand, block_, r);
+                patience_, word(m_.rank, m_.block_flag(block_, r)), epoch_, Wait::summand, block_, r);
             if (!there ||
-                !patience_.agree(m_.card, load_relaxed(word(m_.rank, m_.card_of(block_, epoch_, r))), r))
+                !patience_.agree(m_.card, load_relaxed(word(m_.rank, m_.block_card(block_, epoch_, r))), r))
                 return;
         }
         straggler_.maybe_sleep();

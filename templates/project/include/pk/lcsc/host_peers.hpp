@@ -19,7 +19,7 @@ public:
     bool wait_done(std::uint32_t epoch) {
         bool free = true;
         for (std::uint32_t r = 0; r < a_.world; ++r) {
-            const std::uint32_t* flag = a_.flags(a_.rank, a_.workspace.done) + r;
+            const std::uint32_t* flag = a_.done(a_.rank, r);
             free = free && wait_step<Step::wait_done, Step::acquire_done>(patience_, flag, epoch,
                                                                           Wait::peer_done, 0, r);
         }
@@ -29,17 +29,17 @@ public:
     // With what this rank was called, to all. A kernel without a collective is alone.
     void show_card() {
         for (std::uint32_t r = 0; r < a_.world; ++r) {
-            store_relaxed(cards(r) + a_.rank, a_.card);
-            signal(a_.flags(r, a_.workspace.begun) + a_.rank, epoch_);
+            store_relaxed(a_.card_at(r, epoch_, a_.rank), a_.card);
+            signal(a_.begun(r, a_.rank), epoch_);
         }
     }
 
     // So a call ends when all ranks have begun it, and says so if one of them was called with something else.
     void compare_cards() {
         for (std::uint32_t r = 0; r < a_.world; ++r) {
-            const std::uint32_t* flag = a_.flags(a_.rank, a_.workspace.begun) + r;
+            const std::uint32_t* flag = a_.begun(a_.rank, r);
             if (patience_.flag(flag, epoch_, Wait::peer_begun, 0, r))
-                patience_.agree(a_.card, load_relaxed(cards(a_.rank) + r), r);
+                patience_.agree(a_.card, load_relaxed(a_.card_at(a_.rank, epoch_, r)), r);
         }
     }
 
@@ -50,16 +50,11 @@ public:
         if (a_.copied) store_relaxed(&a_.state->copied, epoch_);
         if constexpr (kept(Step::advance_epoch)) store_relaxed(&a_.state->epoch, epoch_);
         for (std::uint32_t r = 0; r < a_.world; ++r) {
-            signal_step<Step::signal_done, Step::release_done>(a_.flags(r, a_.workspace.done) + a_.rank,
-                                                               epoch_);
+            signal_step<Step::signal_done, Step::release_done>(a_.done(r, a_.rank), epoch_);
         }
     }
 
 private:
-    std::uint32_t* cards(std::uint32_t rank) const {
-        return a_.flags(rank, a_.workspace.cards) + (epoch_ & 1) * a_.world;
-    }
-
     const Arguments& a_;
     std::uint32_t epoch_;
     Patience& patience_;

@@ -8,7 +8,7 @@ namespace pk::lcsc {
 
 class HostTogether {
 public:
-    HostTogether(const Together& m, std::uint32_t sm, std::uint32_t sms)
+    HostTogether(const Call& m, std::uint32_t sm, std::uint32_t sms)
         : m_(m),
           sm_(sm),
           sms_(sms),
@@ -22,15 +22,15 @@ public:
         straggler_.maybe_sleep();
         if (sm_ == 0 && !patience_.gone()) {
             for (std::uint32_t r = 0; r < m_.world; ++r) {
-                store_relaxed(flags(r, m_.cards) + m_.rank, m_.card);
-                signal_step<Step::signal_begun, Step::release_begun>(flags(r, m_.begun) + m_.rank, epoch_);
+                store_relaxed(m_.card_at(r, epoch_, m_.rank), m_.card);
+                signal_step<Step::signal_begun, Step::release_begun>(m_.begun(r, m_.rank), epoch_);
             }
         }
         bool there = true;
         for (std::uint32_t r = 0; r < m_.world; ++r) {
-            there = there && wait_step<Step::wait_begun, Step::acquire_begun>(
-                                 patience_, flags(m_.rank, m_.begun) + r, epoch_, Wait::peer_begun, 0, r);
-            there = there && patience_.agree(m_.card, load_relaxed(flags(m_.rank, m_.cards) + r), r);
+            there = there && wait_step<Step::wait_begun, Step::acquire_begun>(patience_, m_.begun(m_.rank, r),
+                                                                              epoch_, Wait::peer_begun, 0, r);
+            there = there && patience_.agree(m_.card, load_relaxed(m_.card_at(m_.rank, epoch_, r)), r);
         }
         if (there) body();
         straggler_.maybe_sleep();
@@ -38,24 +38,20 @@ public:
     }
 
 private:
-    std::uint32_t* flags(std::uint32_t rank, std::uint64_t place) const {
-        return reinterpret_cast<std::uint32_t*>(m_.peers[rank] + place);
-    }
-
     // The last thread tells the peers that this rank has ended, and waits until they have.
     void finish() {
         if (!is_last<Step::order_finished, Step::reset_finished>(&m_.state->finished, sms_)) return;
         if (load_relaxed(&m_.state->failed) != 0) return;
         for (std::uint32_t r = 0; r < m_.world; ++r)
-            signal_step<Step::signal_done, Step::release_done>(flags(r, m_.done) + m_.rank, epoch_);
+            signal_step<Step::signal_done, Step::release_done>(m_.done(r, m_.rank), epoch_);
         for (std::uint32_t r = 0; r < m_.world; ++r) {
-            wait_step<Step::wait_done, Step::acquire_done>(patience_, flags(m_.rank, m_.done) + r, epoch_,
+            wait_step<Step::wait_done, Step::acquire_done>(patience_, m_.done(m_.rank, r), epoch_,
                                                            Wait::peer_moved, 0, r);
         }
         if constexpr (kept(Step::advance_epoch)) store_relaxed(&m_.state->epoch, epoch_);
     }
 
-    const Together& m_;
+    const Call& m_;
     std::uint32_t sm_, sms_, epoch_;
     Patience patience_;
     Straggler straggler_;

@@ -5,7 +5,6 @@
 #include "pk/lcsc/communicator.hpp"
 #include "pk/lcsc/consumer.hpp"
 #include "pk/lcsc/loader.hpp"
-#include "pk/ptx/dependent_launch.hpp"
 #include "pk/ptx/registers.hpp"
 
 namespace pk::lcsc {
@@ -51,7 +50,7 @@ __global__ void __cluster_dims__(members) __launch_bounds__(block_size, 1)
     if (threadIdx.x == consumer_threads) Loader<C>::prefetch(maps);
     if (!over_ranks<C> && threadIdx.x == 0) ptx::let_next_launch_begin();
     ptx::cluster_sync();
-    ptx::wait_for_launches_before();
+    if constexpr (over_ranks<C>) ptx::wait_for_launches_before();
     Block<C> block(a, memory, blockIdx.x, gridDim.x);
     if (block.communicates()) {  // with the registers of the launch, which are no fewer than a pusher's
         const std::uint32_t warp = threadIdx.x / 32;

@@ -62,6 +62,7 @@ public:
         const Arguments& a = block_.a;
         const std::uint32_t steps = divide_up(a.k, L::tile_k);
         block_.each_tile([&](const Tile& tile) {
+            block_.wait_for_memory();
             const ptx::TensorMap* rows = &maps_.shard;
             std::uint32_t row = tile.row;
             if constexpr (C::gather) {

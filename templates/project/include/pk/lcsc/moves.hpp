@@ -31,15 +31,8 @@ PK_HOST_DEVICE constexpr PieceShards deal_pieces(std::uint64_t all, std::uint32_
     return {all, (all + world - 1) / world};
 }
 
-// What ranks do between a begin and an end of all of them. card: of what they must have in common, told to
-// the peers with the flag that says that this rank has begun.
-struct Together : Call {
-    std::uint32_t card;
-    std::uint64_t cards, begun, done;  // places in the workspace: u32 [rank]
-};
-
-// Matrices are dense.
-struct Moves : Together {
+// Matrices are dense. The ranks do this between a begin and an end of all of them.
+struct Moves : Call {
     const void* ins[max_ranks];  // this rank's input; where the ranks' are added up, everybody's
     void* outs[max_ranks];       // everybody's output; of a scatter this rank's
     PieceShards rows;            // of the whole tensor. An all-reduce deals pieces: its rows are of one
@@ -52,15 +45,14 @@ struct SmallSum : Call {
     const void* in;
     void* out;
     std::uint64_t pieces;
-    std::uint32_t* epochs;  // of this rank: u32 [block], calls completed
-    std::uint32_t card;
-    std::uint64_t flags;   // u32 [block][rank], in the workspace
-    std::uint64_t cards;   // u32 [block][turn][rank]
-    std::uint64_t places;  // [block][turn][rank][small_pieces], used in turns by the parity of the epoch
+    std::uint32_t* epochs;      // of this rank: u32 [block], calls completed
+    std::uint64_t block_flags;  // u32 [block][rank], in the workspace
+    std::uint64_t block_cards;  // u32 [block][turn][rank]
+    std::uint64_t places;       // [block][turn][rank][small_pieces], used in turns by the parity of the epoch
 
-    PK_HOST_DEVICE std::uint64_t flag_of(std::uint32_t block, std::uint32_t source) const;
-    PK_HOST_DEVICE std::uint64_t card_of(std::uint32_t block, std::uint32_t epoch,
-                                         std::uint32_t source) const;
+    PK_HOST_DEVICE std::uint64_t block_flag(std::uint32_t block, std::uint32_t source) const;
+    PK_HOST_DEVICE std::uint64_t block_card(std::uint32_t block, std::uint32_t epoch,
+                                            std::uint32_t source) const;
     PK_HOST_DEVICE std::uint64_t place(std::uint32_t block, std::uint32_t epoch, std::uint32_t source) const;
 };
 inline constexpr std::uint32_t small_pieces = 512;    // of a block
@@ -72,12 +64,12 @@ PK_HOST_DEVICE constexpr std::uint64_t small_blocks(std::uint64_t pieces) {
 
 // Where a block has what `source` sent: bytes into a workspace. A card of the next call may come before that
 // of this one has been read, so those have turns too.
-PK_HOST_DEVICE std::uint64_t SmallSum::flag_of(std::uint32_t block, std::uint32_t source) const {
-    return flags + (std::uint64_t{block} * world + source) * 4;
+PK_HOST_DEVICE std::uint64_t SmallSum::block_flag(std::uint32_t block, std::uint32_t source) const {
+    return block_flags + (std::uint64_t{block} * world + source) * 4;
 }
-PK_HOST_DEVICE std::uint64_t SmallSum::card_of(std::uint32_t block, std::uint32_t epoch,
-                                               std::uint32_t source) const {
-    return cards + ((std::uint64_t{block} * 2 + (epoch & 1)) * world + source) * 4;
+PK_HOST_DEVICE std::uint64_t SmallSum::block_card(std::uint32_t block, std::uint32_t epoch,
+                                                  std::uint32_t source) const {
+    return block_cards + ((std::uint64_t{block} * 2 + (epoch & 1)) * world + source) * 4;
 }
 PK_HOST_DEVICE std::uint64_t SmallSum::place(std::uint32_t block, std::uint32_t epoch,
                                              std::uint32_t source) const {

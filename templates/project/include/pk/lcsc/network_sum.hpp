@@ -8,7 +8,7 @@ namespace pk::lcsc {
 
 // Dense tensors in memory that the network reaches. Each rank lets the network add up its share of the
 // pieces, and send the sums to all.
-struct NetworkSum : Together {
+struct NetworkSum : Call {
     memory::MulticastTensor<char> in, out;
     PieceShards pieces;
 

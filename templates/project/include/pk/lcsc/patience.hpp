@@ -96,7 +96,25 @@ private:
         gone_ = true;
         if (compare_exchange_relaxed(&a_.state->failed, 0u, 1u) != 0) return;
         *a_.report = {1, a_.rank, sm_, static_cast<std::uint32_t>(wait), index, source, expected, seen};
+        if (wait != Wait::differs) blame_who_differs();
         store_release_system(&a_.report->state, 2u);
+    }
+
+    // Ranks that were called with something else wait for each other in vain: then that is what is said.
+    PK_DEVICE void blame_who_differs() const {
+        const std::uint32_t epoch = load_relaxed(&a_.state->epoch) + 1;
+        PK_ROLLED
+        for (std::uint32_t r = 0; r < a_.world; ++r) {
+            if (r == a_.rank || look(a_.begun(a_.rank, r)) != epoch) continue;
+            const std::uint32_t card = load_relaxed(a_.card_at(a_.rank, epoch, r));
+            if (card == a_.card) continue;
+            a_.report->wait = static_cast<std::uint32_t>(Wait::differs);
+            a_.report->index = 0;
+            a_.report->source = r;
+            a_.report->expected = a_.card;
+            a_.report->seen = card;
+            return;
+        }
     }
 
     const Call& a_;

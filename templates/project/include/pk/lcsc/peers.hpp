@@ -19,8 +19,7 @@ public:
         const std::uint32_t read = epoch_ - (gather && load_relaxed(&a_.state->copied) == epoch_ - 1 ? 1 : 2);
         bool there = true;
         for (std::uint32_t r = lane_; r < a_.world; r += 32) {
-            there = there &&
-                    patience_.flag(a_.flags(a_.rank, a_.workspace.done) + r, read, Wait::peer_done, 0, r);
+            there = there && patience_.flag(a_.done(a_.rank, r), read, Wait::peer_done, 0, r);
         }
         return __all_sync(~0u, there);
     }
@@ -29,23 +28,18 @@ public:
     // call before the last.
     PK_DEVICE void show_card() {
         if (lane_ >= a_.world) return;
-        store_relaxed(cards(lane_) + a_.rank, a_.card);
-        signal(a_.flags(lane_, a_.workspace.begun) + a_.rank, epoch_);
+        store_relaxed(a_.card_at(lane_, epoch_, a_.rank), a_.card);
+        signal(a_.begun(lane_, a_.rank), epoch_);
     }
 
     // So a call ends when all ranks have begun it, and says so if one of them was called with something else.
     PK_DEVICE void compare_cards() {
         if (lane_ >= a_.world) return;
-        const bool there =
-            patience_.flag(a_.flags(a_.rank, a_.workspace.begun) + lane_, epoch_, Wait::peer_begun, 0, lane_);
-        if (there) patience_.agree(a_.card, load_relaxed(cards(a_.rank) + lane_), lane_);
+        const bool there = patience_.flag(a_.begun(a_.rank, lane_), epoch_, Wait::peer_begun, 0, lane_);
+        if (there) patience_.agree(a_.card, load_relaxed(a_.card_at(a_.rank, epoch_, lane_)), lane_);
     }
 
 private:
-    PK_DEVICE std::uint32_t* cards(std::uint32_t rank) const {
-        return a_.flags(rank, a_.workspace.cards) + (epoch_ & 1) * a_.world;
-    }
-
     const Arguments& a_;
     Patience& patience_;
     std::uint32_t epoch_, lane_;
@@ -59,7 +53,7 @@ PK_DEVICE void end_call(const Arguments& a, std::uint32_t epoch, std::uint32_t b
     if (load_relaxed(&a.state->failed) != 0) return;
     if (a.copied) a.state->copied = epoch;
     a.state->epoch = epoch;
-    for (std::uint32_t r = 0; r < a.world; ++r) signal(a.flags(r, a.workspace.done) + a.rank, epoch);
+    for (std::uint32_t r = 0; r < a.world; ++r) signal(a.done(r, a.rank), epoch);
 }
 
 }  // namespace pk::lcsc

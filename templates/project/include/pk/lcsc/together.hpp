@@ -12,22 +12,19 @@ inline constexpr std::uint32_t mover_threads = 512;
 
 // body(): the part of a thread.
 template <class Body>
-PK_DEVICE void together(const Together& m, Body body) {
-    const std::uint32_t epoch = m.state->epoch + 1;
+PK_DEVICE void together(const Call& m, Body body) {
+    const std::uint32_t epoch = load_relaxed(&m.state->epoch) + 1;
     Patience patience(m, blockIdx.x);
-    const auto flags = [&](std::uint32_t rank, std::uint64_t place) {
-        return reinterpret_cast<std::uint32_t*>(m.peers[rank] + place);
-    };
     // What was enqueued before this kernel has written the input, and the launch has ordered that before.
     bool there = true;
     if (threadIdx.x < m.world) {
         const std::uint32_t r = threadIdx.x;
         if (blockIdx.x == 0 && !patience.gone()) {
-            store_relaxed(flags(r, m.cards) + m.rank, m.card);
-            signal(flags(r, m.begun) + m.rank, epoch);
+            store_relaxed(m.card_at(r, epoch, m.rank), m.card);
+            signal(m.begun(r, m.rank), epoch);
         }
-        there = patience.flag(flags(m.rank, m.begun) + r, epoch, Wait::peer_begun, 0, r) &&
-                patience.agree(m.card, load_relaxed(flags(m.rank, m.cards) + r), r);
+        there = patience.flag(m.begun(m.rank, r), epoch, Wait::peer_begun, 0, r) &&
+                patience.agree(m.card, load_relaxed(m.card_at(m.rank, epoch, r)), r);
     }
     if (!__syncthreads_and(there)) return;
     body();
@@ -42,8 +39,8 @@ PK_DEVICE void together(const Together& m, Body body) {
     if (threadIdx.x == 0) m.state->finished = 0;
     if (load_relaxed(&m.state->failed) != 0) return;
     for (std::uint32_t r = threadIdx.x; r < m.world; r += 32) {
-        signal(flags(r, m.done) + m.rank, epoch);
-        patience.flag(flags(m.rank, m.done) + r, epoch, Wait::peer_moved, 0, r);
+        signal(m.done(r, m.rank), epoch);
+        patience.flag(m.done(m.rank, r), epoch, Wait::peer_moved, 0, r);
     }
     __syncwarp();
     if (threadIdx.x == 0 && load_relaxed(&m.state->failed) == 0) m.state->epoch = epoch;
