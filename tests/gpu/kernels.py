@@ -36,8 +36,9 @@ def case(m: int, n: int, k: int) -> str:
 RAGGED = [case(2999, 4032, 8208), case(3072, 4096, 8320), case(1, 4032, 8208), case(128, 4096, 8320)]
 RAGGED_GATHER = [case(2999, 4032, 4104), case(3072, 4096, 4160), case(1, 4032, 4104), case(128, 4096, 4160)]
 SUMS = [case(n, n, n) for n in PK]  # K of both ranks together
+FEW = [case(m, n, k) for m in (1, 32, 128) for n, k in ((4096, 4096), (5120, 12800), (14336, 4096))]
 CASES = {
-    "pk_gemm": [case(n, n, n) for n in PK[1:]] + [case(n, n, n // 2) for n in PK],
+    "pk_gemm": [case(n, n, n) for n in PK[1:]] + [case(n, n, n // 2) for n in PK] + FEW,
     "pk_ag": [case(n, n // 2, n) for n in PK] + RAGGED_GATHER + [case(8192, n // 2, k) for n, k in MLPS],
     "pk_rs": SUMS + RAGGED + [case(8192, k, n) for n, k in MLPS],
     "pk_rs_16": SUMS,
