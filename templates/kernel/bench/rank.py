@@ -25,6 +25,7 @@ TOLERANCE = {"bf16": 8e-3, "f16": 1e-3}[KERNEL["dtype"]]
 CHECKED_ROWS = 64
 SHARED: list[torch.Tensor] = []  # what peers see stays until the end
 GRAPH_SECONDS = 2e-3  # of work in a graph, so that its launch does not count
+MOST_RUNS = 200  # in a graph
 WARM_UP = 3  # launches that are not counted
 TURN = 10  # replays in a row that are counted, after as many that are not
 
@@ -64,7 +65,7 @@ def captured(run: Callable[[], object]) -> Graph:
         run()
         end.record()
     torch.cuda.synchronize()
-    runs = max(1, min(20, int(GRAPH_SECONDS / (slowest(begin.elapsed_time(end)) * 1e-3 + 1e-9))))
+    runs = max(1, min(MOST_RUNS, int(GRAPH_SECONDS / (slowest(begin.elapsed_time(end)) * 1e-3 + 1e-9))))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(runs):
