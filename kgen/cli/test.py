@@ -18,12 +18,13 @@ def run_tests(
     preset: PresetOption = "auto",
     jobs: JobsOption = None,
 ) -> None:
-    """Build a generated project and run its own tests. Exit 1 when one fails."""
+    """Build a generated project and run its own tests. Exit 1 when one fails, 2 when they cannot be run."""
     from kgen.toolchain.build import build_project, choose_preset
-    from kgen.toolchain.harness import run_harness
+    from kgen.toolchain.harness import NOT_RUN, run_harness
 
     chosen = choose_preset(preset)
     with progress(f"building {project} for {chosen}") as show:
         build_project(project, chosen, jobs=jobs, progress=show)
-    if not run_harness(project, chosen, pytest_arguments or ()):
-        raise stop(ExitCode.STALE)
+    code = run_harness(project, chosen, pytest_arguments or ())
+    if code != 0:
+        raise stop(ExitCode.BAD_INPUT if code in NOT_RUN else ExitCode.STALE)

@@ -115,8 +115,9 @@ class KernelReport:
 
 _PRODUCT_COLUMNS = ("product", "comm.", "then", "fused", "gain", "bound")
 _PRODUCT_CAPTION = (
-    "product: by a library. comm.: NCCL. then: the one, then the other. gain: then / fused. bound: the most "
-    "that any overlap can gain."
+    "product: by a library. comm.: NCCL. then: the one, then the other. gain: then / fused. bound: the gain "
+    "if the shorter of product and comm. took no time; a kernel that multiplies or sends faster than they do "
+    "can exceed it."
 )
 _COLLECTIVE_COLUMNS = ("MB sent", "NCCL", "here", "gain")
 _COLLECTIVE_CAPTION = (

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from kgen.spec.fields import GIVEN, Flag, ModelName, Name, OptionalCount, describe, fault
-from kgen.spec.kernel_fields import AxisNumber, AxisSize, Extent, OptionalTile, World
+from kgen.spec.fields import GIVEN, Flag, ModelName, Name, describe, fault
+from kgen.spec.kernel_fields import AxisNumber, AxisSize, Extent, OptionalTile, OptionalWhole, World
 from kgen.spec.kernel_ops import KernelGraphItem
 from kgen.spec.ops import Node
 from kgen.spec.placed import PlacedSpec, kind_is
@@ -41,7 +41,7 @@ class OverlapSpec(Node):
     schedule: Literal["intra_sm", "inter_sm"] | None = Field(
         default=None, description="Whether the SMs that compute also communicate, or SMs of their own do."
     )
-    comm_sms: OptionalCount = Field(default=None, description="SMs that communicate and do not compute.")
+    comm_sms: OptionalWhole = Field(default=None, description="SMs that communicate and do not compute.")
     transfer: Literal["tma", "register", "copy_engine", "multimem"] | None = Field(
         default=None,
         description="What moves the bytes; multimem (NVLink multicast) is used only when named here.",
@@ -50,7 +50,7 @@ class OverlapSpec(Node):
         default=None,
         description="[m, n, k]: what a task of the matmul computes, and how much of K at a time.",
     )
-    stages: OptionalCount = Field(
+    stages: OptionalWhole = Field(
         default=None, description="Pieces of K in flight from memory to the tensor cores."
     )
 

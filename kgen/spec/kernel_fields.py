@@ -78,6 +78,13 @@ def _tile(value: object) -> tuple[int, int, int]:
     return value[0], value[1], value[2]
 
 
+def _whole(value: object) -> int:
+    """A whole number; the frontend says which ones can be, given the graph."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise fault(f"this is {describe(value)}", expected="a whole number")
+    return value
+
+
 _INTEGER = {"type": "integer", "minimum": 1, "maximum": MAX_SIZE}
 _EXTENT_SCHEMA = WithJsonSchema({"anyOf": [_INTEGER, {"type": "string", "pattern": RANGE}]})
 _AS_WRITTEN = PlainSerializer(lambda value: str(value) if isinstance(value, Range) else value)
@@ -95,6 +102,7 @@ Transpose = Annotated[
     PlainValidator(_flags),
     WithJsonSchema({"type": "array", "items": {"type": "boolean"}, "minItems": 2, "maxItems": 2}),
 ]
+OptionalWhole = Annotated[int | None, PlainValidator(_whole), WithJsonSchema(_INTEGER)]
 OptionalTile = Annotated[
     tuple[int, int, int] | None,
     PlainValidator(_tile),

@@ -54,7 +54,7 @@ def _part(path: At, kind: str, stand_ins: Mapping[str, Any]) -> At | None:
     if kind == "extra_forbidden":
         return path
     if path and path[0] in stand_ins:
-        return path[:1]
+        return path[:2] if path[0] == "overlap" else path[:1]  # choices do not need each other
     if len(path) > 1 and path[0] in ("tensors", "dims"):
         return path[:2]
     if len(path) > 1 and path[0] == "graph":

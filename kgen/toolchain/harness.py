@@ -11,11 +11,15 @@ from pathlib import Path
 from kgen.toolchain.build import preset_folder, read_project
 from kgen.toolchain.find import ToolchainError, find_cxx
 
+NOT_RUN = (2, 4, 5)  # of pytest: stopped, wrong usage, no test found
 
-def run_harness(project: Path, preset: str, arguments: Sequence[str] = ()) -> bool:
-    """Run the project's pytest harness against the library that `preset` built; True when every test passed.
 
-    The tests print as pytest does. `arguments` go to pytest. Raises ToolchainError when there is no library.
+def run_harness(project: Path, preset: str, arguments: Sequence[str] = ()) -> int:
+    """Run the project's pytest harness against the library that `preset` built.
+
+    Returns the exit code: 0 when every test passed, one of NOT_RUN when pytest has said why they could not be
+    run, else another. The tests print as pytest does. `arguments` go to pytest. Raises ToolchainError when
+    there is no library.
     """
     environment = os.environ | library_variable(project, preset)
     command = [sys.executable, "-m", "pytest", str(project.resolve() / "tests")]
@@ -28,7 +32,7 @@ def run_harness(project: Path, preset: str, arguments: Sequence[str] = ()) -> bo
             environment["TSAN_OPTIONS"] = f"{given} suppressions={suppressions}".strip()
         command.append("--capture=sys")  # the sanitizer's reports bypass Python; they must not be captured
     command += arguments
-    return subprocess.run(command, cwd=project, env=environment, check=False).returncode == 0
+    return subprocess.run(command, cwd=project, env=environment, check=False).returncode
 
 
 def library_variable(project: Path, preset: str) -> dict[str, str]:

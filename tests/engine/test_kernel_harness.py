@@ -14,6 +14,7 @@ from kgen.passes.kernel.pipeline import compile_kernel
 from kgen.render.project import render_project
 from kgen.render.writer import write_tree
 from kgen.toolchain.build import build_project
+from kgen.toolchain.find import find_cxx
 from tests.kernels import AG_ALL, AG_KEEP, AR, AR_ALL, COLLECTIVES, IN_NETWORK, RS, RS_ALL, kernel
 
 from .test_harness import sanitizer
@@ -31,6 +32,15 @@ KERNELS = {
     **COLLECTIVES,
     "network": IN_NETWORK,
 }
+
+# A library that finds no GPU: `create` fails, and the rest is not called.
+NO_GPU = """\
+#define CALLED(name, value) extern "C" auto small_##name() { return value; }
+CALLED(abi_version, %ABI%u)
+CALLED(create, 5)
+CALLED(last_error, "rank 0: no GPU is visible")
+CALLED(status_name, "") CALLED(destroy, 0) CALLED(get_info, 0) CALLED(run, 0) CALLED(wait, 0) CALLED(share, 0)
+"""
 
 
 def write(text: str, folder: Path) -> Path:
@@ -68,3 +78,20 @@ def test_thread_sanitizer(name: str, tmp_path: Path) -> None:
     code, output = harness(project, library, LD_PRELOAD=sanitizer(), TSAN_OPTIONS=options)
     assert "WARNING: ThreadSanitizer" not in output, output
     assert code == 0, output
+
+
+@pytest.mark.parametrize("name", ["rs", "all_reduce"])
+def test_without_a_gpu_it_says_so_once(name: str, tmp_path: Path) -> None:
+    project = write(KERNELS[name], tmp_path / "small")
+    library, source = tmp_path / "no_gpu.so", tmp_path / "no_gpu.cpp"
+    header = (project / "include" / "small" / "small.h").read_text()
+    (version,) = re.findall(r"define SMALL_ABI_VERSION (\d+)", header)
+    source.write_text(NO_GPU.replace("%ABI%", version))
+    cxx = find_cxx()
+    assert cxx is not None
+    subprocess.run([cxx.path, "-shared", "-fPIC", source, "-o", library], check=True)
+    code, output = harness(project, library)
+    assert code == 2, output
+    assert output.count("no GPU is visible") == 1
+    assert f"{library} needs a GPU that it can use: rank 0: no GPU is visible" in output
+    assert not re.search("passed|failed|error|Traceback", output), output

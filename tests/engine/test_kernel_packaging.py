@@ -80,9 +80,15 @@ def test_the_example_with_an_installed_library(example: Path) -> None:
     assert len(run(example).splitlines()) == 2
 
 
-def test_the_example_says_what_is_wrong(example: Path) -> None:
-    done = subprocess.run([example, "5"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "RANKS is 1, 2, 3, 6\n")
+@pytest.mark.parametrize("arguments", [["5"], ["two"], ["2x"], ["-1"], [""], ["2", "3"], ["--help"]])
+def test_the_example_says_what_it_takes(example: Path, arguments: list[str]) -> None:
+    done = subprocess.run([example, *arguments], capture_output=True, text=True, check=False)
+    usage = (
+        "usage: embed [RANKS]\n"
+        "  RANKS: threads that run it together, 1, 2, 3, 6 "
+        "[default: as many as have a GPU each; on the CPU 2]\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", usage)
 
 
 def test_the_example_with_fetch_content(tmp_path: Path) -> None:

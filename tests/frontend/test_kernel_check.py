@@ -46,9 +46,17 @@ BOTH: dict[str, tuple[list[tuple[str, str]], list[tuple[int, int, str]]]] = {
         [("outputs: [c]", "outputs: c"), ("in: a, out", "in: aa, out")],
         [(11, 26, "unknown tensor 'aa'"), (13, 10, "'outputs' is the text 'c'")],
     ),
-    "a broken choice hides the others": (
-        [("stages: 4", "stages: some"), ("in: a, out", "in: aa, out")],
-        [(11, 26, "unknown tensor 'aa'"), (14, 89, "'stages' is the text 'some'")],
+    "a broken choice hides only itself": (
+        [("stages: 4", "stages: some"), ("comm_sms: 8", "comm_sms: 0"), ("in: a, out", "in: aa, out")],
+        [
+            (11, 26, "unknown tensor 'aa'"),
+            (14, 41, "0 is out of range"),
+            (14, 89, "'stages' is the text 'some'"),
+        ],
+    ),
+    "a broken world may be of several ranks": (
+        [("world: 2..8", "world: 0"), ("transfer: tma", "transfer: some")],
+        [(4, 8, "a world of 0 ranks is not possible"), (14, 54, "'transfer' is the text 'some'")],
     ),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.frontend.test_kernel_errors import MATRIX, PARTIAL, REDUCE, SHAPES, errors_of
-from tests.kernels import AR_ALL
+from tests.kernels import AR_ALL, COLLECTIVES
 from tests.spec.edited import KERNEL
 
 Found = list[tuple[int, int, str, str]]
@@ -222,7 +222,54 @@ MANY: dict[str, tuple[str, list[tuple[str, str]], Found]] = {
                 "two products of 128 x 256 do not fit into the registers of an SM",
                 "no tile",
             ),
-            (14, 89, "4 stages of 81920 bytes do not fit into the shared memory of an SM", "at most 2"),
+        ],
+    ),
+    "silu_mul in a smaller tile": (
+        KERNEL,
+        [
+            ("[a_full, b]", "[a_full, b, b]"),
+            ("out: c}\n", "activation: silu_mul, out: c}\n"),
+            ("[128, 256, 64], stages: 4", "[128, 128, 64], stages: 5"),
+        ],
+        [
+            (14, 65, "a tile of 128 x 128 x 64 is not there yet", "no tile"),
+            (14, 89, "5 stages of 49152 bytes do not fit into the shared memory of an SM", "at most 4"),
+        ],
+    ),
+    "all choices that cannot be": (
+        KERNEL,
+        [
+            ("schedule: inter_sm, comm_sms: 8", "comm_sms: 0"),
+            ("transfer: tma", "transfer: multimem"),
+            ("[128, 256, 64], stages: 4", "[64, 256, 64], stages: 0"),
+        ],
+        [
+            (14, 21, "0 is out of range", "an even number from 2 to 66"),
+            (14, 34, "transfer: multimem is not there yet", "register or tma or copy_engine"),
+            (14, 50, "a tile of 64 x 256 x 64 is not there yet", "[128, 256, 64]"),
+            (14, 73, "0 is out of range", "2 to 4"),
+        ],
+    ),
+    "SMs that only communicate beside the copy engine": (
+        KERNEL,
+        [("comm_sms: 8, transfer: tma", "comm_sms: 7, transfer: copy_engine")],
+        [
+            (14, 41, "the copy engine uses no SM, so there are no comm_sms", "no comm_sms"),
+            (14, 54, "the copy engine is part of no SM", "no schedule, or register or tma"),
+        ],
+    ),
+    "multimem of a fixed order and maybe of one rank": (
+        COLLECTIVES["all_reduce"],
+        [("outputs: [y]", "outputs: [y]\noverlap: {transfer: multimem}")],
+        [
+            (4, 8, "multimem adds what two ranks or more have, but the world may be 1", "2..8"),
+            (
+                12,
+                21,
+                "multimem adds inside the network, where additions have no fixed order (deterministic: false "
+                "allows that)",
+                "register",
+            ),
         ],
     ),
     "nothing to communicate": (

@@ -133,7 +133,7 @@ CASES = {
         "transfer: «nvlink»",
         "'transfer' is the text 'nvlink' | tma, register, copy_engine or multimem",
     ),
-    "comm_sms": ("comm_sms: 8", "comm_sms: «0»", "0 is out of range | a whole number from 1 to 2147483647"),
+    "comm_sms": ("comm_sms: 8", "comm_sms: «2.5»", "'comm_sms' is the number 2.5 | a whole number"),
     "tile of two": (
         "[128, 256, 64]",
         "«[128, 256]»",

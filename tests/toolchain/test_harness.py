@@ -6,6 +6,7 @@ from kgen.toolchain.bench import can_bench_kernel, run_bench
 from kgen.toolchain.build import build_project
 from kgen.toolchain.find import ToolchainError
 from kgen.toolchain.harness import run_harness
+from tests.cli.process import kgen
 
 TEST = """\
 import ctypes, os
@@ -37,23 +38,41 @@ def write(project: Path, answer: int, other: bool) -> None:
 def test_passes_and_fails_as_the_tests_do(project: Path) -> None:
     write(project, 42, True)
     build_project(project, "host", jobs=1)
-    assert run_harness(project, "host")
+    assert run_harness(project, "host") == 0
     write(project, 41, True)
-    assert not run_harness(project, "host")
+    assert run_harness(project, "host") == 1
 
 
 def test_arguments_go_to_pytest(project: Path) -> None:
     write(project, 42, False)
     build_project(project, "host", jobs=1)
-    assert not run_harness(project, "host")
-    assert run_harness(project, "host", ["-k", "answer"])
+    assert run_harness(project, "host") == 1
+    assert run_harness(project, "host", ["-k", "answer"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [
+        ("assert True", 0),
+        ("assert False", 1),
+        ("os._exit(66)", 1),
+        ("__import__('pytest').exit('no GPU', returncode=2)", 2),
+    ],
+)
+def test_exit_codes_of_the_command(project: Path, last: str, code: int) -> None:
+    write(project, 42, True)
+    with (project / "tests" / "test_small.py").open("a") as file:
+        file.write(f"\ndef test_last():\n    {last}\n")
+    done = kgen("test", project, "--preset", "host")
+    assert (done.returncode, done.stderr) == (code, "")
+    assert kgen("test", project, "--preset", "host", "--", "-k", "nothing").returncode == 2
 
 
 def test_of_a_kernel(project: Path) -> None:
     write(project, 42, True)
     (project / "model.json").rename(project / "kernel.json")
     build_project(project, "host", jobs=1)
-    assert run_harness(project, "host")
+    assert run_harness(project, "host") == 0
     (project / "bench").mkdir()
     bench = project / "bench" / "overlap.py"
     bench.write_text(BENCH)

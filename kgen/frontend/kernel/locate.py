@@ -13,18 +13,15 @@ from kgen.spec.kernel import KernelSpec
 def located_kernel(spec: KernelSpec, graph: KernelGraph, problems: Iterable[str]) -> SpecError:
     """The problems of the graph of `spec` as an error with places.
 
-    The setting of a problem is a path of the spec, such as overlap.stages. What is about neither an operator
-    nor a setting stands at the graph.
+    What is about no operator stands at the graph.
     """
     return SpecError(
-        Diagnostic(_span(spec, graph, problem), str(problem))
+        Diagnostic(_span(spec, graph, problem), str(problem), problem.expected)
         for problem in (p if isinstance(p, Problem) else Problem(p) for p in problems)
     )
 
 
 def _span(spec: KernelSpec, graph: KernelGraph, problem: Problem) -> Span:
-    if problem.setting:
-        return spec.span(*problem.setting.split("."))
     for i, op in enumerate(graph.ops):  # one for each entry of the spec, in order
         if op.name == problem.operator:
             return spec.span("graph", i, "op")

@@ -37,7 +37,10 @@ class Prediction:
 
     @property
     def bound(self) -> float:
-        """The most that any overlap can gain; where communication is shorter, 1 + comm / product."""
+        """The most that hiding the library's product or NCCL's communication behind the other can gain.
+
+        A kernel that is faster than they are can gain more.
+        """
         return (self.product + self.communication) / max(self.product, self.communication)
 
     @property
@@ -55,7 +58,7 @@ class Prediction:
         if self.own > self.product * _WORTH and self.own > self.sent:
             why = f"too few tiles for the SMs, so its product alone takes {self.own * 1e6:.0f} us"
         elif self.bound < _WORTH:
-            why = f"there is at most {self.bound - 1:.1%} to gain"
+            why = f"hiding the one behind the other gains at most {self.bound - 1:.1%}"
         else:
             why = "it sends more than it hides"
         return f"not worth fusing: {why}"

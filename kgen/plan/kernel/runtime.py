@@ -11,7 +11,7 @@ from kgen.ir.kernel.all_reduce import AllReduce
 from kgen.ir.kernel.all_to_all import AllToAll
 from kgen.ir.kernel.constraint import ROW_BYTES
 from kgen.ir.kernel.graph import KernelGraph
-from kgen.ir.kernel.overlap import STAGES, TILE, Transfer, transfers
+from kgen.ir.kernel.overlap import Transfer
 from kgen.ir.problem import Problem
 from kgen.ir.tensor import DType
 
@@ -111,8 +111,11 @@ def collective_of(graph: KernelGraph) -> Collective:
 
 
 def refusals(graph: KernelGraph) -> list[Problem]:
-    """Why the runtime cannot run a graph that is correct: sentences about operators or `overlap.*`."""
-    return [*_form(graph), *_product(graph), *_overlap(graph)]
+    """Why the runtime cannot run a graph that is correct: sentences about operators.
+
+    What it can do of `overlap` the frontend knows (`kgen.ir.kernel.overlap`).
+    """
+    return [*_form(graph), *_product(graph)]
 
 
 def _form(graph: KernelGraph) -> Iterator[Problem]:
@@ -124,15 +127,15 @@ def _form(graph: KernelGraph) -> Iterator[Problem]:
         for name in graph.outputs:
             if name not in there:
                 op = next(op for op in graph.ops if op.out == name)
-                text = f"{op.name}: `{name}` as an output is not there yet, only `{there[0]}`"
-                yield Problem(text, operator=op.name)
+                text = f"{op.name}: `{name}` as an output is not there yet"
+                yield Problem(text, operator=op.name, expected=f"outputs: [{', '.join(there)}]")
     else:
         known = [i for i in range(len(kinds)) if any(form[: i + 1] == kinds[: i + 1] for form in FORMS)]
         wrong = min(len(known), len(kinds) - 1)
         what = f"{kinds[wrong]} after {kinds[wrong - 1]}" if wrong else kinds[wrong]
         forms = ", ".join("[" + ", ".join(form) + "]" for form in FORMS)
-        text = f"{what} is not there yet; generated kernels are one collective, {forms}"
-        yield Problem(text, operator=graph.ops[wrong].name)
+        expected = f"one collective, {forms}"
+        yield Problem(f"{what} is not there yet", operator=graph.ops[wrong].name, expected=expected)
 
 
 def _product(graph: KernelGraph) -> Iterator[Problem]:
@@ -146,26 +149,8 @@ def _product(graph: KernelGraph) -> Iterator[Problem]:
                 f"{op.name}: `{name}` is added once, to the sum over the ranks, but `{op.out}` is partial, "
                 "and nothing here adds it up"
             )
-            yield Problem(text, operator=op.name)
+            expected = f"a reduce_scatter or an all_reduce of `{op.out}`, or no `{name}`"
+            yield Problem(text, operator=op.name, expected=expected)
     if out.shard == 0:
         text = f"{op.name}: a product of rows that are sharded (`{op.x}`) is not there yet without all_gather"
-        yield Problem(text, operator=op.name)
-
-
-def _overlap(graph: KernelGraph) -> Iterator[Problem]:
-    asked = graph.overlap
-    moved_by = transfers([op.kind for op in graph.ops], graph.deterministic)
-    if asked.schedule is not None and asked.transfer is Transfer.COPY_ENGINE:
-        yield _choice("schedule", asked.schedule, "none: the copy engine uses no SM")
-    elif asked.comm_sms is not None and graph.matmul is None:
-        yield _choice("comm_sms", str(asked.comm_sms), "all SMs: there is no product to overlap with")
-    if asked.transfer not in (None, *moved_by):
-        yield _choice("transfer", asked.transfer, " or ".join(moved_by))
-    if asked.tile not in (None, TILE):
-        yield _choice("tile", str(list(asked.tile or ())), str(list(TILE)))
-    if asked.stages is not None and asked.stages not in STAGES:
-        yield _choice("stages", str(asked.stages), f"{STAGES[0]} to {STAGES[-1]}")
-
-
-def _choice(key: str, asked: str | None, there: str) -> Problem:
-    return Problem(f"overlap.{key}: {asked} is not there yet, only {there}", setting=f"overlap.{key}")
+        yield Problem(text, operator=op.name, expected=f"an all_gather of `{op.x}` before it")

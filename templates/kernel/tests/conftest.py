@@ -70,7 +70,7 @@ def library(binding: ModuleType) -> Any:
 
 @pytest.fixture(scope="session")
 def machine(binding: ModuleType, library: Any) -> Machine:
-    """Whether the library runs on GPUs, and how many there are."""
+    """Whether the library runs on GPUs, and how many there are. Without one that it can use, no test runs."""
     least = KERNEL["world"]["lo"]
     rendezvous = new_rendezvous()
 
@@ -78,7 +78,12 @@ def machine(binding: ModuleType, library: Any) -> Machine:
         with open_kernel(binding, library, rank, least, rendezvous) as kernel:
             return bool(kernel.info.cuda)
 
-    return Machine(Driver().devices() if as_threads(least, is_cuda)[0] else 0)
+    try:
+        return Machine(Driver().devices() if as_threads(least, is_cuda)[0] else 0)
+    except binding.KernelError as error:
+        if error.status == binding.Status.UNSUPPORTED_DEVICE:
+            pytest.exit(f"{library.path} needs a GPU that it can use: {error.sentence}", returncode=2)
+        raise
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -70,6 +70,50 @@ def test_sizes_that_cannot_be(
     as_threads(some_world, body)
 
 
+def test_tensors_that_are_not_those_of_the_kernel(
+    binding: ModuleType, library: Any, machine: Any, some_world: int
+) -> None:
+    """All that is missing is named, and all that is too much."""
+    first, *others = [tensor.name for tensor in binding.TENSORS]
+    expected = f", expected {', '.join([first, *others])}"
+    missing, every = ", ".join(others), dict.fromkeys([first, *others], 4096)
+    rendezvous = new_rendezvous()
+
+    def body(rank: int) -> None:
+        with open_kernel(binding, library, rank, some_world, rendezvous, **machine.options(rank)) as kernel:
+            for given, words in (
+                ({}, f"run lacks {first}, {missing}"),
+                ({first: 4096}, f"run lacks {missing}"),
+                ({first: 4096, "other tensor": None}, f"run lacks {missing} and has other tensor"),
+                (
+                    every | {"other tensor": None, "another tensor": 4096},
+                    "run has other tensor, another tensor",
+                ),
+            ):
+                with pytest.raises(TypeError) as caught:
+                    kernel.run(**given)
+                assert str(caught.value) == words + expected
+
+    as_threads(some_world, body)
+
+
+def test_a_kernel_that_is_closed(
+    binding: ModuleType, library: Any, machine: Any, sizes_for: Any, some_world: int
+) -> None:
+    problem, rendezvous = Problem(some_world, sizes_for(some_world)), new_rendezvous()
+
+    def body(rank: int) -> None:
+        memory = machine.memory(rank)
+        with open_kernel(binding, library, rank, some_world, rendezvous, **machine.options(rank)) as kernel:
+            mine = Rank(kernel, memory, problem)
+        for call in (mine.run, kernel.wait, *([lambda: kernel.share(4096, 64)] if KERNEL["shares"] else [])):
+            with pytest.raises(binding.KernelError, match=r"^INVALID_ARGUMENT: this kernel is closed$"):
+                call()
+        memory.free()
+
+    as_threads(some_world, body)
+
+
 @pytest.mark.parametrize("name", ["rank", "world", "device", "timeout_ms", "sms"])
 def test_options_that_would_be_cut(binding: ModuleType, library: Any, name: str) -> None:
     for value in (2**32, -(2**32)):

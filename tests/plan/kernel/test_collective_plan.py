@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kgen.ir.kernel.overlap import Transfer
-from kgen.passes.errors import CompileError
 from kgen.passes.kernel.pipeline import compile_kernel
 from kgen.paths import project_templates
 from kgen.plan.kernel.plan import CollectivePlan, DimRow, Part, Role
@@ -115,23 +114,6 @@ def test_f16(name: str) -> None:
     assert (plan.dtype, plan.tensors[0].dtype) == ("f16", "f16")
 
 
-@pytest.mark.parametrize(
-    ("overlap", "setting", "message"),
-    [
-        ("transfer: tma", "overlap.transfer", "overlap.transfer: tma is not there yet, only register"),
-        (
-            "comm_sms: 8",
-            "overlap.comm_sms",
-            "overlap.comm_sms: 8 is not there yet, only all SMs: there is no product to overlap with",
-        ),
-    ],
-)
-def test_choices_that_are_not_there_yet(overlap: str, setting: str, message: str) -> None:
-    with pytest.raises(CompileError) as caught:
-        compile_kernel(kernel(f"{COLLECTIVES['gather']}overlap: {{{overlap}}}\n"))
-    assert [(str(p), getattr(p, "setting", "")) for p in caught.value.problems] == [(message, setting)]
-
-
 def test_choices() -> None:
     def chosen(text: str) -> dict[str, str]:
         return {what: value for what, value, _ in compile_kernel(kernel(text)).choice.reasons}
@@ -167,23 +149,6 @@ def test_nothing_else_is_in_the_network(text: str, loose: str) -> None:
     compilation = compile_kernel(kernel(text + loose))
     assert not make_kernel(compilation.plan)["in_network"]
     assert "multimem" not in str(compilation.choice)
-
-
-@pytest.mark.parametrize("name", ["gather", "scatter"])
-def test_other_collectives_are_not_there_yet(name: str) -> None:
-    with pytest.raises(CompileError) as caught:
-        compile_kernel(kernel(f"{COLLECTIVES[name]}deterministic: false\noverlap: {{transfer: multimem}}\n"))
-    message = "overlap.transfer: multimem is not there yet, only register"
-    assert [(str(p), getattr(p, "setting", "")) for p in caught.value.problems] == [
-        (message, "overlap.transfer")
-    ]
-
-
-def test_what_else_could_move_the_bytes() -> None:
-    with pytest.raises(CompileError, match="tma is not there yet, only register or multimem"):
-        compile_kernel(kernel(IN_NETWORK.replace("multimem", "tma")))
-    with pytest.raises(CompileError, match=r"tma is not there yet, only register$"):
-        compile_kernel(kernel(COLLECTIVES["all_reduce"] + "overlap: {transfer: tma}\n"))
 
 
 def test_a_vector_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -230,6 +231,19 @@ def test_few_rows_of_many_ranks_and_of_one() -> None:
     few, many = (predict(plan, {"M": m}, 8, H200) for m in (18, 19))  # 7 peers: up to 128 / 7
     assert few.sent == pytest.approx(4.4 * US + 7 * 18 * 5120 * 4 / 336e9)
     assert many.sent == pytest.approx(7 * 3 * 5120 * (4 + 2) / 368e9)  # and the sums
+
+
+def test_a_kernel_that_is_faster_than_libraries_can_exceed_the_bound() -> None:
+    """The report says what the bound is relative to."""
+    p = predict(compile_kernel(shipped("gemm_ar")).plan, {"M": 128}, 8, H200)
+    assert p.speed_up > p.bound
+    assert p.fused < max(p.product, p.communication)
+    report = explain_kernel(compile_kernel(shipped("gemm_ar")), {"M": 128}, 8)
+    caption = str(report.to_table().renderables[1].caption)
+    assert "bound: the gain if the shorter of product and comm. took no time; a kernel that" in caption
+    assert "faster than they do can exceed it." in caption
+    little = replace(p, communication=0.02 * p.product, own=p.product, fused=p.apart)
+    assert little.verdict == "not worth fusing: hiding the one behind the other gains at most 2.0%"
 
 
 def test_the_table_says_what_sends() -> None:

@@ -14,11 +14,9 @@ import math
 import operator
 import os
 import weakref
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 ABI_VERSION = 1
 NAME = "gemm_rs"
@@ -31,8 +29,7 @@ _U32, _U64, _I32 = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32
 _UINT32, _INT32 = (0, 2**32 - 1), (-(2**31), 2**31 - 1)
 
 
-@dataclass(frozen=True)
-class Dim:
+class Dim(NamedTuple):
     """A size of the kernel: `least` to `most`."""
 
     name: str
@@ -40,8 +37,7 @@ class Dim:
     most: int
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(NamedTuple):
     """An argument: its whole shape, by dims, and the axis that the ranks have parts of."""
 
     name: str
@@ -116,8 +112,7 @@ class _Arguments(ctypes.Structure):
     ]
 
 
-@dataclass(frozen=True)
-class Info:
+class Info(NamedTuple):
     """What a kernel uses."""
 
     rank: int
@@ -135,8 +130,7 @@ def find_library(path: str | os.PathLike[str] | None = None) -> Path:
 
     The CUDA build is preferred where there is a driver to run it.
     """
-    if path is None:
-        path = os.environ.get(LIBRARY_VARIABLE)
+    path = os.environ.get(LIBRARY_VARIABLE) if path is None else path
     if path is not None:
         return Path(path)
     builds = Path(__file__).resolve().parent.parent / "build"
@@ -188,8 +182,7 @@ class Library:
             raise KernelError(Status(status), self.last_error().decode(errors="replace"))
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """Memory of a matrix or a vector; strides in elements. shape None: a bare pointer, dense."""
 
     data: int
@@ -242,6 +235,13 @@ def _number(name: str, value: Any, least: int, most: int) -> int:
     if not least <= value <= most:
         raise ValueError(f"{name} is {value}, expected {least} to {most}")
     return operator.index(value)
+
+
+def _check_names(what: str, given: Any, expected: list[str]) -> None:
+    missing, other = [n for n in expected if n not in given], [n for n in given if n not in expected]
+    said = [f"{word} {', '.join(names)}" for word, names in (("lacks", missing), ("has", other)) if names]
+    if said:
+        raise TypeError(f"{what} {' and '.join(said)}, expected {', '.join(expected)}")
 
 
 def _checked_view(name: str, data: int, shape: tuple[int, ...], strides: list[int], size: int) -> View:
@@ -304,7 +304,7 @@ class Kernel:
         self._destroy.atexit = False
         raw = _Info(struct_bytes=ctypes.sizeof(_Info))
         self.library.check(self.library.get_info(self._kernel, ctypes.byref(raw)))
-        values = {name: getattr(raw, name) for name in Info.__dataclass_fields__}
+        values = {name: getattr(raw, name) for name in Info._fields}
         self.info = Info(**(values | {"cuda": bool(raw.cuda), "peer_memory": raw.peer_memory.decode()}))
         self._held: list[Any] = []  # what runs that nobody has waited for read and write
         self._shared: list[Any] = []  # what peers use
@@ -312,9 +312,7 @@ class Kernel:
     def __enter__(self) -> Kernel:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -338,10 +336,8 @@ class Kernel:
         tensors: this rank's parts, by name (see `view`). sizes: those dims that are ranges, by name; what is
         not given is read off the arrays. Arrays are kept until `wait`.
         """
+        _check_names("run", tensors, [tensor.name for tensor in TENSORS])
         views = {name: view(name, given) for name, given in tensors.items()}
-        if set(views) != {tensor.name for tensor in TENSORS}:
-            names = ", ".join(tensor.name for tensor in TENSORS)
-            raise TypeError(f"run got {', '.join(sorted(views)) or 'nothing'}, expected {names}")
         sizes = self._sizes(views, dict(sizes or {}))
         arguments = _Arguments(struct_bytes=ctypes.sizeof(_Arguments))
         for dim, field in _FIELDS.items():
@@ -353,13 +349,18 @@ class Kernel:
             setattr(arguments, name, given.data)
             if len(expected) == 2:
                 setattr(arguments, f"{name}_stride", given.stride)
-        self.library.check(self.library.run(self._kernel, ctypes.byref(arguments), stream))
+        self._call(self.library.run, ctypes.byref(arguments), stream)
         self._held.append(tensors)
 
     def wait(self) -> None:
         """Wait for the runs enqueued so far; raise KernelError if one failed."""
-        self.library.check(self.library.wait(self._kernel))
+        self._call(self.library.wait)
         self._held.clear()
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        if not self._kernel:
+            raise KernelError(Status.INVALID_ARGUMENT, "this kernel is closed")
+        self.library.check(function(self._kernel, *arguments))
 
     def _sizes(self, views: dict[str, View], sizes: dict[str, int]) -> dict[str, int]:
         """The size of every dim: given, fixed, or that of an axis that is whole on every rank."""

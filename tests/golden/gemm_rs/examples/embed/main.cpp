@@ -131,13 +131,28 @@ std::uint32_t default_world() {
     return world;
 }
 
+// How many ranks the arguments ask for; 0 where they are wrong.
+std::uint32_t asked_world(int argc, char** argv) {
+    if (argc == 1) return default_world();
+    for (const std::uint32_t each : worlds) {
+        if (argc == 2 && argv[1] == std::to_string(each)) return each;
+    }
+    return 0;
+}
+
+constexpr char usage[] =
+    "usage: embed [RANKS]\n"
+    "  RANKS: threads that run it together, 1, 2, 4, 8 "
+    "[default: as many as have a GPU each; on the CPU 2]\n";
+
 }  // namespace
 
 int main(int argc, char** argv) {
     try {
-        const auto world = argc > 1 ? static_cast<std::uint32_t>(std::atoi(argv[1])) : default_world();
-        if (std::find(std::begin(worlds), std::end(worlds), world) == std::end(worlds)) {
-            throw std::runtime_error("RANKS is 1, 2, 4, 8");
+        const std::uint32_t world = asked_world(argc, argv);
+        if (world == 0) {
+            std::fputs(usage, stderr);
+            return EXIT_FAILURE;
         }
         std::vector<std::future<std::string>> ranks;
         for (std::uint32_t rank = 0; rank < world; ++rank) {
