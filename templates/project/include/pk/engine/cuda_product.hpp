@@ -50,11 +50,12 @@ public:
         const auto all = static_cast<std::uint32_t>(attribute(cudaDevAttrMultiProcessorCount));
         take_part(places, rank, resident_blocks(), lcsc::members, lcsc::least_sms<C>(lcsc::members));
         narrow_ = CudaNarrow<C>::clusters(sms(), all);
+        // Where ranks wait for each other this has not been tried with a GPU for each, and must not be where
+        // they share one: a rank's next call would take the room of another's.
+        early_ = (!lcsc::over_ranks<C> || places.size() == 1) && captures_early_launches();
         // Streams of ranks that share a device may wait for each other, and so for what cannot begin.
-        // Nor may blocks of a rank's next call take the room of blocks of another's.
-        early_ = !any_share(places);
         if constexpr (lcsc::can_copy<C>) {
-            if (early_) copy_engine_.emplace(number());
+            if (!any_share(places)) copy_engine_.emplace(number());
         }
         const std::uint64_t staging = C::reduce == lcsc::Reduce::none
                                           ? 0
@@ -101,6 +102,11 @@ public:
     }
 
 private:
+    static bool captures_early_launches() {
+        int driver = 0;
+        cuda::check(cudaDriverGetVersion(&driver), "read the driver's version");
+        return driver >= 12030;
+    }
     static bool any_share(const std::vector<Place>& places) {
         for (std::size_t r = 0; r < places.size(); ++r) {
             for (std::size_t other = 0; other < r; ++other) {

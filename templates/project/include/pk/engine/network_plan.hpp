@@ -25,7 +25,6 @@ struct NetworkArguments : lcsc::Call {
 };
 
 inline NetworkPlan plan_network(std::uint32_t world, const Sizes& largest) {
-    static constexpr std::uint64_t word = sizeof(std::uint32_t);
     NetworkPlan plan;
     plan.told = take_call_flags(plan.bytes, world);
     const std::uint64_t whole = room_of({largest.m, largest.n, 2});

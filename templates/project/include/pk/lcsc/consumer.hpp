@@ -20,6 +20,7 @@ public:
     PK_DEVICE void run() {
         const std::uint32_t steps = divide_up(block_.a.k, L::tile_k);
         block_.each_tile([&](const Tile& tile) {
+            block_.wait_for_memory();  // so that no timeout runs while a kernel before this one does
             float c[L::sums];
             products_.multiply(c, steps);
             if constexpr (inter_sm<C>) ++tiles_;
@@ -29,7 +30,6 @@ public:
                 wait_partials(tile);
                 add_partials<C>(block_, lane_.thread, tile, c);
             }
-            block_.wait_for_memory();
             store_tile<C>(block_.a, lane_, tile, c);
             if constexpr (C::reduce == Reduce::all) {
                 // A barrier tells one lap from the next, but not from the one after that: pushers must have

@@ -21,16 +21,17 @@ public:
     void run(Body body) {
         straggler_.maybe_sleep();
         if (sm_ == 0 && !patience_.gone()) {
-            for (std::uint32_t r = 0; r < m_.world; ++r) {
-                store_relaxed(m_.card_at(r, epoch_, m_.rank), m_.card);
-                signal_step<Step::signal_begun, Step::release_begun>(m_.begun(r, m_.rank), epoch_);
-            }
+            for (std::uint32_t r = 0; r < m_.world; ++r) begin(r);
         }
         bool there = true;
         for (std::uint32_t r = 0; r < m_.world; ++r) {
             there = there && wait_step<Step::wait_begun, Step::acquire_begun>(patience_, m_.begun(m_.rank, r),
                                                                               epoch_, Wait::peer_begun, 0, r);
-            there = there && patience_.agree(m_.card, load_relaxed(m_.card_at(m_.rank, epoch_, r)), r);
+            const std::uint32_t card = there ? load_relaxed(m_.card_at(m_.rank, epoch_, r)) : m_.card;
+            // The first thread may find this run given up when it comes to begin, and the peer should learn
+            // why.
+            if (card != m_.card) begin(r);
+            there = patience_.agree(m_.card, card, r) && there;
         }
         if (there) body();
         straggler_.maybe_sleep();
@@ -38,6 +39,11 @@ public:
     }
 
 private:
+    void begin(std::uint32_t r) {
+        store_relaxed(m_.card_at(r, epoch_, m_.rank), m_.card);
+        signal_step<Step::signal_begun, Step::release_begun>(m_.begun(r, m_.rank), epoch_);
+    }
+
     // The last thread tells the peers that this rank has ended, and waits until they have.
     void finish() {
         if (!is_last<Step::order_finished, Step::reset_finished>(&m_.state->finished, sms_)) return;

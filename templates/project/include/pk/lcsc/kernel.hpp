@@ -65,7 +65,7 @@ __global__ void __cluster_dims__(members) __launch_bounds__(block_size, 1)
         ptx::give_back_registers<other_registers>();
         const std::uint32_t warp = (threadIdx.x - consumer_threads) / 32, lane = threadIdx.x % 32;
         if (warp != 0) {
-            if constexpr (!inter_sm<C>) Pusher<C>(block, block.sm, warp - 1, lane).run();
+            if constexpr (over_ranks<C> && !inter_sm<C>) Pusher<C>(block, block.sm, warp - 1, lane).run();
         } else if (lane == 0) {
             Loader<C>(block, maps).run();
         }

@@ -86,12 +86,14 @@ public:
 private:
     PK_DEVICE void exchange(std::uint32_t block, bool last) {
         const std::uint32_t slot = block * plan_.splits + split_, epoch = load_relaxed(a_.epochs + slot) + 1;
+        // Sums may be missing of any thread of the cluster that has given up, in this round or before.
+        const bool failed = patience_.gone() || failed_before(a_);
         each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
             const Piece sum = cluster_sum(m, eight);
-            if (!patience_.gone()) push(slot, epoch, p, m, sum);
+            if (!failed) push(slot, epoch, p, m, sum);
         });
         ptx::cluster_arrive();
-        if (!all_have_pushed(slot, epoch)) return;
+        if (!all_have_pushed(slot, epoch, failed)) return;
         if (!C::gather && last && threadIdx.x == 0) ptx::let_next_launch_begin();
         each_piece([&](std::uint32_t p, std::uint32_t m, std::uint32_t eight) {
             if (!gets(a_.rank, m)) return;
@@ -214,9 +216,9 @@ private:
         return piece;
     }
 
-    PK_DEVICE bool all_have_pushed(std::uint32_t slot, std::uint32_t epoch) {
+    PK_DEVICE bool all_have_pushed(std::uint32_t slot, std::uint32_t epoch, bool failed) {
         __syncthreads();
-        bool there = !patience_.gone();
+        bool there = !failed;
         if (there && threadIdx.x < a_.world && threadIdx.x != a_.rank) {
             const std::uint32_t peer = threadIdx.x;
             // In turns, like the places.

@@ -19,12 +19,16 @@ PK_DEVICE void together(const Call& m, Body body) {
     bool there = true;
     if (threadIdx.x < m.world) {
         const std::uint32_t r = threadIdx.x;
-        if (blockIdx.x == 0 && !patience.gone()) {
+        const auto begin = [&] {
             store_relaxed(m.card_at(r, epoch, m.rank), m.card);
             signal(m.begun(r, m.rank), epoch);
-        }
-        there = patience.flag(m.begun(m.rank, r), epoch, Wait::peer_begun, 0, r) &&
-                patience.agree(m.card, load_relaxed(m.card_at(m.rank, epoch, r)), r);
+        };
+        if (blockIdx.x == 0 && !patience.gone()) begin();
+        there = patience.flag(m.begun(m.rank, r), epoch, Wait::peer_begun, 0, r);
+        const std::uint32_t card = there ? load_relaxed(m.card_at(m.rank, epoch, r)) : m.card;
+        // The first block may find this run given up when it comes to begin, and the peer should learn why.
+        if (card != m.card) begin();
+        there = patience.agree(m.card, card, r) && there;
     }
     if (!__syncthreads_and(there)) return;
     body();
