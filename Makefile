@@ -26,7 +26,7 @@ demo: weights
 # The tests run even if lint fails, and their summary comes last.
 test: weights
 	@lint=; ci/lint.sh || lint=failed; \
-	$(BIN)/pytest -n $(TEST_WORKERS) $(PYTEST_ARGS) || exit 1; \
+	$(BIN)/pytest -n $(TEST_WORKERS) --dist worksteal $(PYTEST_ARGS) || exit 1; \
 	if [ -n "$$lint" ]; then echo "make test: the tests passed; lint did not, see above" >&2; exit 1; fi
 
 lint: $(STAMP)
