@@ -226,7 +226,7 @@ private:
         std::uint32_t last = 0;
         for (std::uint32_t turn = begin_; turn < end_; ++turn) {
             if (!wait_full()) break;
-            const std::uint32_t at = step_at(slot_, 0);
+            const std::uint32_t at = step_at(slot_, 0);  // the only one: plan()
             ptx::wgmma_fence();
             PK_UNROLL
             for (std::uint32_t q = 0; q < 4; ++q) {

@@ -10,7 +10,8 @@ namespace pk::ptx {
 #if PK_SM90
 
 // Until the kernels before this one have ended, and what they wrote is seen. A block that began earlier may
-// share an SM with blocks of theirs, so nothing may be read before, and what they write not through L1.
+// share an SM with blocks of theirs, so nothing may be read before, and what they write not through L1. It
+// takes as long as they do, as without an early launch: our own kernels before have bounded waits.
 __device__ __forceinline__ void wait_for_launches_before() {
     asm volatile("griddepcontrol.wait;" : : : "memory");
 }
