@@ -283,18 +283,30 @@ def test_output_is_the_same_in_every_locale(tmp_path: Path) -> None:
     assert kgen("expand", spec, LC_ALL="POSIX", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0").stdout == expected
 
 
-def test_interrupted(tmp_path: Path) -> None:
-    command = [KGEN, "generate", "qwen3-8b", "-o", tmp_path / "out"]
+def interrupted(out: Path, after_s: float) -> bool:
+    """Whether an interrupt came so long after the compiler had begun, and not too late."""
+    command = [KGEN, "generate", "qwen3-8b", "-o", out]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         # The compiler is what loads NumPy.
         while process.poll() is None and "umath" not in Path(f"/proc/{process.pid}/maps").read_text():
             time.sleep(0.01)
-        time.sleep(0.2)
+        time.sleep(after_s)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
-        assert process.stderr.read() == "interrupted\n"
-    assert process.returncode == 130
-    assert list(tmp_path.iterdir()) == []
+        said = process.stderr.read()
+    if process.returncode == 0:
+        return False
+    assert (process.returncode, said) == (130, "interrupted\n")
+    return True
+
+
+def test_interrupted(tmp_path: Path) -> None:
+    """Nothing is left. On a machine that does other things this process may learn late that it has begun."""
+    for turn in range(5):
+        if interrupted(tmp_path / str(turn), 0.2 / 2**turn):
+            assert not (tmp_path / str(turn)).exists()
+            return
+    pytest.fail("it was never there to be interrupted")
 
 
 def test_qwen3_8b_is_generated_in_5_seconds(tmp_path: Path) -> None:

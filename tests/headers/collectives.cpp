@@ -1,5 +1,5 @@
 // The host twins of the collectives over ranks that are threads, in memory that they have shown each other:
-// call after call, each with another input in the same place. Built with PK_DROP they lack one operation.
+// call after call, each with another input in the same place. With PK_DROP they lack one operation.
 #include <cstdint>
 #include <cstdio>
 #include <memory>

@@ -1,5 +1,5 @@
 // The host twin of an all-reduce in the network over ranks that are threads: call after call, each with
-// another input in the same place, which the library copies. Built with PK_DROP it lacks one operation.
+// another input in the same place, which the library copies. With PK_DROP it lacks one operation.
 #include <cstdint>
 #include <cstdio>
 #include <memory>

@@ -1,5 +1,5 @@
 // The overlapped kernel's host twin over ranks that are threads: runs one after the other, with data and
-// sizes of their own, must all come out exactly. Built with PK_DROP it lacks one operation of its protocol.
+// sizes of their own, must all come out exactly. With PK_DROP it lacks one operation of its protocol.
 // The argument says who communicates: intra_sm or inter_sm.
 #include <cstdint>
 #include <cstdio>

@@ -56,9 +56,10 @@ def test_cluster(tmp_path: Path) -> None:
     run(tmp_path / "cluster")
 
 
-def test_plans_of_few_rows(tmp_path: Path) -> None:
-    compile_host("narrow_plan.cpp", tmp_path / "narrow_plan", "-O1", "-fsanitize=address,undefined")
-    run(tmp_path / "narrow_plan")
+@pytest.mark.parametrize("program", ["narrow_plan", "deal"])
+def test_how_work_is_dealt(program: str, tmp_path: Path) -> None:
+    compile_host(f"{program}.cpp", tmp_path / program, "-O1", "-fsanitize=address,undefined")
+    run(tmp_path / program)
 
 
 @pytest.mark.slow

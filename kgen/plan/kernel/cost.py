@@ -10,6 +10,7 @@ from kgen.plan.kernel.instance import Shape
 from kgen.plan.kernel.measured import Machine
 from kgen.plan.kernel.plan import ProductPlan
 from kgen.plan.kernel.runtime import Reduce
+from kgen.plan.kernel.tile_choice import Product, choose_tile
 from kgen.plan.kernel.tiles import divide_up
 
 _ELEMENT, _SUMMAND = 2, 4  # bytes, of a matrix and of a deterministic kernel's summands
@@ -56,7 +57,7 @@ class Prediction:
         if self.speed_up >= _WORTH:
             return "worth fusing"
         if self.own > self.product * _WORTH and self.own > self.sent:
-            why = f"too few tiles for the SMs, so its product alone takes {self.own * 1e6:.0f} us"
+            why = f"tiles do not fill the SMs, so its product alone takes {self.own * 1e6:.0f} us"
         elif self.bound < _WORTH:
             why = f"hiding the one behind the other gains at most {self.bound - 1:.1%}"
         else:
@@ -71,7 +72,8 @@ def predict(plan: ProductPlan, sizes: Mapping[str, int], world: int, machine: Ma
     n, k = (full[part.dim] // (world if part.split else 1) for part in (plan.n, plan.k))
     if plan.narrow(m, world):
         return _narrow(plan, sizes, Shape(m, n, k, world), machine)
-    product, own = _library(plan, m, n, k, machine), _own(plan, m, n, k, machine)
+    product = _library(plan, m, n, k, machine)
+    own = _own(plan, Shape(m, n, k, world), machine)
     launch, tile = machine.graph_launch, divide_up(k, plan.tile.k) * machine.step
     # Rows that a rank gets from its peers, or adds up.
     rows = (world - 1) * divide_up(m, world)
@@ -107,10 +109,12 @@ def _narrow(plan: ProductPlan, sizes: Mapping[str, int], shape: Shape, machine: 
     m, n, k, world = shape.m, shape.n, shape.k, shape.world
     about, others, weights = machine.narrow, world - 1, 2 if plan.silu_mul else 1
     product = _library(plan, m, n, k, machine)
-    own = about.around + n * k * weights * _ELEMENT / about.memory * (1 + m / about.rows)
+    read = n * k * weights * _ELEMENT
     wide = k if plan.gather else n if plan.reduce is not Reduce.NONE else 0
     if wide == 0 or others == 0:
+        own = about.alone.seconds(read, m)
         return Prediction(sizes, world, product, 0.0, machine.graph_launch + product, own, 0.0, own)
+    own = about.between.seconds(read, m)
     summand = _SUMMAND if plan.reduce is not Reduce.NONE and plan.deterministic else _ELEMENT
     rows = m if plan.reduce is Reduce.ALL else divide_up(m, world)
     sent = (about.gather if plan.gather else about.exchange).seconds(others * rows * wide * summand)
@@ -128,27 +132,40 @@ def _nccl(plan: ProductPlan, count: int, machine: Machine) -> float:
 
 def _library(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> float:
     """The product by a library, which chooses tiles to fill the SMs and may split K."""
-    about, weights = machine.library, 2 if plan.silu_mul else 1
-    read = _ELEMENT * n * k * weights / about.memory * (1 + m / about.rows)
-    return about.around + max(read, _least(plan, m, n, k, machine, machine.sms))
-
-
-def _own(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> float:
-    """The product in rounds of whole tiles, by the SMs that compute."""
-    steps = divide_up(k, plan.tile.k) * machine.step
-    kept = 2 * m * k * _ELEMENT / machine.memory if plan.keep_rows else 0  # read and written meanwhile
-    least = _least(plan, m, n, k, machine, machine.sms - plan.comm_sms) + kept
-    return machine.around + max(_rounds(plan, m, n, machine) * steps, least)
-
-
-def _least(plan: ProductPlan, m: int, n: int, k: int, machine: Machine, sms: int) -> float:
-    """What power, of so many SMs, and memory allow."""
     weights = 2 if plan.silu_mul else 1
-    read_and_written = m * k + n * k * weights + m * n
+    least = max(2 * m * n * k * weights / machine.flops, _moved(plan, m, n, k, machine))
+    read = machine.library.seconds(_ELEMENT * n * k * weights, m)
+    return max(read, machine.library.around + least)
+
+
+def _own(plan: ProductPlan, shape: Shape, machine: Machine) -> float:
+    """The product in rounds of tiles, by the SMs that compute, which may share what rounds leave."""
+    weights = 2 if plan.silu_mul else 1
+    choice = choose_tile(
+        Product(
+            m=shape.m,
+            n=shape.n * weights,
+            steps=divide_up(shape.k, plan.tile.k),
+            world=shape.world,
+            clusters=(machine.sms - plan.comm_sms) // plan.members,
+            gather=plan.gather,
+            reduce=plan.reduce,
+            inter_sm=plan.comm_sms != 0,
+        ),
+        plan.grid,
+    )
+    moved = _moved(plan, shape.m, shape.n, shape.k, machine)
+    if plan.keep_rows:  # read and written meanwhile
+        moved += 2 * shape.m * shape.k * _ELEMENT / machine.memory
+    return machine.around + max(choice.ns * 1e-9, moved)
+
+
+def _moved(plan: ProductPlan, m: int, n: int, k: int, machine: Machine) -> float:
+    """What memory allows."""
+    read_and_written = m * k + n * k * (2 if plan.silu_mul else 1) + m * n
     if plan.residual and plan.reduce is Reduce.NONE:
         read_and_written += m * n
-    flops = machine.flops * sms / machine.sms
-    return max(2 * m * n * k * weights / flops, _ELEMENT * read_and_written / machine.memory)
+    return _ELEMENT * read_and_written / machine.memory
 
 
 def _rounds(plan: ProductPlan, m: int, n: int, machine: Machine) -> int:

@@ -11,6 +11,7 @@ from project import BY_ROLE, DIMS, KEPT, KERNEL, OUTPUT, ROLES, TENSORS
 
 # Of a dot product with fp32 sums: the steps' roundings add up like the root of their number.
 _SUM_ROUNDING = 2.0**-22
+_LONG = 1100  # steps of a sum; of longer ones the terms are smaller, so that 16 bits can hold them
 _NON_ZERO = 400  # products of a sum that is to be exact, at most: it stays a small whole number
 
 
@@ -147,7 +148,8 @@ class Problem:
 
     def _values(self, role: str, shape: tuple[int, ...]) -> Reals:
         if not self.exact:
-            return self._random.standard_normal(shape)
+            scale = min(1.0, _LONG / self._steps) ** 0.5 if role == "rows" else 1.0
+            return scale * self._random.standard_normal(shape)
         if role in ("bias", "residual"):
             return self._random.integers(-8, 9, shape).astype(np.float64)
         values = self._random.choice([-1.0, 1.0], shape)

@@ -51,22 +51,25 @@ def test_two_streams(
     as_threads(some_world, body)
 
 
-@pytest.mark.parametrize(("rows", "times", "sms"), [((129, 1), 1, 0), ((129, 300), 40, 16)])
+@pytest.mark.parametrize(
+    ("captured", "times", "sms"), [([(129,), (1,)], 1, 0), ([(129,), (300, 264, 10248)], 40, 16)]
+)
 def test_a_graph_replays_its_runs(
     binding: ModuleType,
     library: Any,
     machine: Any,
     sizes_for: Any,
     some_world: int,
-    rows: tuple[int, ...],
+    captured: list[tuple[int, ...]],
     times: int,
     sms: int,
 ) -> None:
     """Runs of different sizes in a graph, replayed, with runs outside of it in between.
 
-    With SMs to spare, one may begin before the one before it has ended.
+    With SMs to spare, one may begin before the one before it has ended; unless it shares tiles.
     """
-    problems = [Problem(some_world, sizes_for(some_world, m), seed=m) for m in (*rows, 260)]
+    shapes = [*captured, (260,)]
+    problems = [Problem(some_world, sizes_for(some_world, *shape), seed=shape[0]) for shape in shapes]
     expected, rendezvous = [problem.expected() for problem in problems], new_rendezvous()
     together = threading.Barrier(some_world)
 
@@ -77,9 +80,9 @@ def test_a_graph_replays_its_runs(
         options = machine.options(rank) | ({"sms": sms} if sms else {})
         with open_kernel(binding, library, rank, some_world, rendezvous, **options) as kernel:
             all_mine = [Rank(kernel, memory, problem) for problem in problems]
-            *captured, eager = all_mine
+            *replayed, eager = all_mine
             driver.call("cuStreamBeginCapture_v2", stream, CAPTURE_THREAD_LOCAL)
-            for mine in captured * times:
+            for mine in replayed * times:
                 mine.run(stream=stream.value)
             driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
             driver.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0))

@@ -24,6 +24,8 @@ SHAPES = [
     (390, 1032, 1096),
     (515, 256, 64),
 ]
+LONG = (300, 264, 10248)  # few tiles of long sums, which blocks share
+SHAPES.append(LONG)
 if KERNEL["collective"]:
     SHAPES.append((1100, 1032, 8))  # more than goes in one shot
 
@@ -63,7 +65,7 @@ def test_random_data(
 
 
 @pytest.mark.skipif(KERNEL["silu_mul"], reason="what it computes is no whole number")
-@pytest.mark.parametrize("shape", SHAPES[2:5], ids=lambda shape: "x".join(map(str, shape)))
+@pytest.mark.parametrize("shape", [*SHAPES[2:5], LONG], ids=lambda shape: "x".join(map(str, shape)))
 def test_whole_numbers_come_out_exactly(
     binding: ModuleType, library: Any, machine: Any, sizes_for: Any, world: int, shape: tuple[int, ...]
 ) -> None:
@@ -125,7 +127,7 @@ def test_runs_of_other_data_and_sizes(
     binding: ModuleType, library: Any, machine: Any, sizes_for: Any, world: int
 ) -> None:
     """One kernel, one problem after the other, all enqueued before anybody waits; ranks come late."""
-    shapes = [SHAPES[2], SHAPES[0], SHAPES[3], SHAPES[1], SHAPES[0], SHAPES[2], SHAPES[0]]
+    shapes = [SHAPES[2], SHAPES[0], SHAPES[3], LONG, SHAPES[1], LONG, SHAPES[0], SHAPES[2], SHAPES[0]]
     problems = [Problem(world, sizes_for(world, *shape), seed=i) for i, shape in enumerate(shapes)]
     expected, rendezvous = [problem.expected() for problem in problems], new_rendezvous()
 
@@ -148,12 +150,13 @@ def test_runs_of_other_data_and_sizes(
     as_threads(world, body)
 
 
+@pytest.mark.parametrize("shape", [(260, 264, 136), LONG], ids=lambda shape: "x".join(map(str, shape)))
 def test_every_run_gives_the_same_bits(
-    binding: ModuleType, library: Any, machine: Any, sizes_for: Any, some_world: int
+    binding: ModuleType, library: Any, machine: Any, sizes_for: Any, some_world: int, shape: tuple[int, ...]
 ) -> None:
     if not KERNEL["deterministic"]:
         pytest.skip("this kernel adds in whatever order")
-    problem, rendezvous = Problem(some_world, sizes_for(some_world, 260), seed=4), new_rendezvous()
+    problem, rendezvous = Problem(some_world, sizes_for(some_world, *shape), seed=4), new_rendezvous()
 
     def body(rank: int) -> None:
         memory, found = machine.memory(rank), []

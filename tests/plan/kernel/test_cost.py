@@ -34,11 +34,46 @@ def test_the_copy_engine_needs_large_messages() -> None:
 
 
 def test_a_product_takes_rounds_of_tiles() -> None:
+    """Of 16 or 64 steps of K. Pairs of tiles, of which 66 go at a time, and 8 or 16 are side by side."""
+    text = GEMM.replace("N: 4096, K: 4096", "N: 2048, K: 1024")
+    one = predict(compile_kernel(kernel(text)).plan, {"M": 129}, 1, H200)
+    assert one.own == pytest.approx((5.4 + 16 * 0.305) * US)  # of half the width
     one = predicted("gemm", 129, 1)
-    assert one.own == pytest.approx((5.4 + 64 * 0.61) * US)  # 32 tiles on 132 SMs: one round of K / 64 steps
     assert one.product == pytest.approx(2.2 * US + 4096 * 4096 * 2 / 3.77e12 * (1 + 129 / 860))  # of memory
-    large = predicted("gemm", 32768, 1)
-    assert large.own == pytest.approx(5.4 * US + 2 * 32768 * 4096 * 4096 / 740e12)
+    whole = predicted("gemm", 66 * 256, 1)
+    assert whole.own == pytest.approx((5.4 + 16 * 64 * 0.75) * US)
+    assert whole.product == pytest.approx(2.2 * US + 2 * 66 * 256 * 4096 * 4096 / 740e12)
+
+
+def test_what_rounds_leave_is_shared() -> None:
+    """80 pairs of tiles of 200 steps: 66 of them at a time, and 14 by 56 pairs of SMs."""
+    text = GEMM.replace("N: 4096, K: 4096", "N: 5120, K: 12800")
+    own = predict(compile_kernel(kernel(text)).plan, {"M": 1024}, 1, H200).own
+    last = 590 + (56 / 66 - 0.5) * 2 * (750 - 590)
+    assert own == pytest.approx((5.4 + 200 * 0.75 + 50 * last / 1000 + 7.5 + 2) * US)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "us"),
+    [
+        (129, 4096, 4096, 20.6),
+        (512, 8192, 8192, 102.0),
+        (768, 8192, 8192, 165.3),
+        (256, 4096, 14336, 64.7),
+        (160, 5120, 12800, 58.8),
+        (1024, 5120, 12800, 218.0),
+        (384, 14336, 4096, 91.4),
+        (1024, 14336, 4096, 194.1),
+        (4096, 4096, 4096, 213.6),
+        (8192, 8192, 4096, 841.1),
+        (16384, 8192, 16384, 6413.0),
+    ],
+)
+def test_products_as_measured(m: int, n: int, k: int, us: float) -> None:
+    """On one H200, hot, on which cuBLAS takes as much longer than elsewhere."""
+    text = GEMM.replace("N: 4096, K: 4096", f"N: {n}, K: {k}")
+    own = predict(compile_kernel(kernel(text)).plan, {"M": m}, 1, H200).own
+    assert own == pytest.approx(us * US, rel=0.21)
 
 
 def test_stores_of_some_sms() -> None:
@@ -53,7 +88,7 @@ def test_sms_that_communicate_do_not_multiply(comm_sms: int) -> None:
     of_all = predict(compile_kernel(kernel(text)).plan, {"M": 32768}, 2, H200)
     plan = compile_kernel(kernel(f"{text}overlap: {{comm_sms: {comm_sms}}}\n")).plan
     some = predict(plan, {"M": 32768}, 2, H200)
-    assert (some.own - 5.4 * US) / (of_all.own - 5.4 * US) == pytest.approx(132 / (132 - comm_sms))
+    assert (some.own - 5.4 * US) / (of_all.own - 5.4 * US) == pytest.approx(132 / (132 - comm_sms), rel=0.02)
     assert some.sent / of_all.sent == pytest.approx(368e9 / H200.stores(comm_sms).rate)
     assert (some.product, some.communication) == (of_all.product, of_all.communication)
 
@@ -78,7 +113,7 @@ def test_summands_are_twice_as_large_when_deterministic() -> None:
     [
         ("gemm", 8192, 1, "nothing to hide"),
         ("gemm_rs", 8192, 1, "nothing to hide"),
-        ("gemm_rs", 129, 2, "not worth fusing: too few tiles for the SMs, so its product alone takes 44 us"),
+        ("gemm_rs", 129, 2, "not worth fusing: tiles do not fill the SMs, so its product alone takes 32 us"),
         ("gemm_rs", 1, 2, "worth fusing"),
         ("gemm_rs", 32768, 2, "worth fusing"),
     ],
@@ -235,10 +270,9 @@ def test_few_rows_of_many_ranks_and_of_one() -> None:
 
 def test_a_kernel_that_is_faster_than_libraries_can_exceed_the_bound() -> None:
     """The report says what the bound is relative to."""
-    p = predict(compile_kernel(shipped("gemm_ar")).plan, {"M": 128}, 8, H200)
+    p = predict(compile_kernel(shipped("gemm_ar")).plan, {"M": 1}, 8, H200)
     assert p.speed_up > p.bound
-    assert p.fused < max(p.product, p.communication)
-    report = explain_kernel(compile_kernel(shipped("gemm_ar")), {"M": 128}, 8)
+    report = explain_kernel(compile_kernel(shipped("gemm_ar")), {"M": 1}, 8)
     caption = str(report.to_table().renderables[1].caption)
     assert "bound: the gain if the shorter of product and comm. took no time; a kernel that" in caption
     assert "faster than they do can exceed it." in caption

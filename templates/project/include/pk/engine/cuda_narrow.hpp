@@ -55,9 +55,9 @@ public:
         given.plan = plan(a, clusters);
         for (int turn = 0; turn < 2; ++turn) {
             const bool gathers = C::gather && a.world > 1;
-            given.rows[turn] =
-                gathers ? maps.of(a.peers[a.rank] + a.workspace.gathered[turn], a.m, a.k, a.k, padded)
-                        : maps.of(a.shard, a.m, a.k, a.shard_stride, padded);
+            given.rows[turn] = gathers
+                                   ? maps.of(a.peers[a.rank] + a.workspace.gathered[turn], a.m, a.k, a.k, a.m)
+                                   : maps.of(a.shard, a.m, a.k, a.shard_stride, a.m);
         }
         const std::uint32_t rows = given.plan.rows / (C::silu_mul ? 2 : 1);
         given.weight = maps.of(weights.weight, a.n, a.k, weights.stride, rows);

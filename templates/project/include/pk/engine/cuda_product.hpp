@@ -61,7 +61,8 @@ public:
                                           ? 0
                                           : std::uint64_t{computing()} * L::staging_slots * L::staged_bytes;
         tallies_ = lcsc::inter_sm<C> && staging != 0 ? computing() : 0;
-        allocate(before_staging(), staging);
+        staging_bytes_ = staging;
+        allocate(before_staging(), staging + std::uint64_t{sharing_blocks()} * L::sums_bytes);
     }
 
     Capacity capacity() const { return {sms(), copy_engine_ ? 1u : 0u, narrow_}; }
@@ -75,8 +76,11 @@ public:
         fill_call(a);
         a.gathered_counts = reinterpret_cast<std::uint32_t*>(local());
         a.copied_epochs = reinterpret_cast<std::uint32_t*>(local() + words(blocks_));
-        a.tallies = reinterpret_cast<lcsc::Tallies*>(local() + words(blocks_) * 2 + words(slots_));
+        a.tallies = reinterpret_cast<lcsc::Tallies*>(local() + words(blocks_) * 2 + words(slots_) +
+                                                     words(sharing_blocks()));
+        a.part_flags = reinterpret_cast<std::uint32_t*>(local() + words(blocks_) * 2 + words(slots_));
         a.staging = local() + before_staging();
+        a.parts = a.staging + staging_bytes_;
         a.pace = C::pace * sms() / paced_sms;
     }
 
@@ -117,8 +121,10 @@ private:
         return false;
     }
 
-    void launch_product(const lcsc::Arguments& a, const Weights& weights, cudaStream_t stream) {
-        if (lcsc::takes_half<C>(a.m, a.n, a.world, computing())) {
+    void launch_product(lcsc::Arguments a, const Weights& weights, cudaStream_t stream) {
+        const lcsc::TileChoice choice = lcsc::choose_tile<C>(a.m, a.n, a.k, a.world, computing());
+        a.sharing = choice.sharing;
+        if (choice.half) {
             launch<lcsc::Half<C>>(a, weights, stream);
         } else {
             launch<C>(a, weights, stream);
@@ -140,8 +146,11 @@ private:
 
     // Bytes of what is zero at first: counts and epochs of blocks of rows, epochs of slots, tallies.
     std::size_t before_staging() const {
-        return words(blocks_) * 2 + words(slots_) + (tallies_ * sizeof(lcsc::Tallies) + 255) / 256 * 256;
+        return words(blocks_) * 2 + words(slots_) + words(sharing_blocks()) +
+               (tallies_ * sizeof(lcsc::Tallies) + 255) / 256 * 256;
     }
+    // Blocks that may share tiles: where none of them only communicate.
+    std::uint32_t sharing_blocks() const { return lcsc::inter_sm<C> ? 0 : sms(); }
     // Blocks that compute.
     std::uint32_t computing() const { return sms() - lcsc::communicating<C>(sms(), lcsc::members); }
 
@@ -172,13 +181,18 @@ private:
         const auto weight = [&](const void* data, std::uint32_t stride) -> const auto& {
             return maps_->of(data, a.n, a.k, stride, lcsc::Layout<Tiles>::part_rows);
         };
-        const auto rows = [&](const void* data, std::uint32_t count, std::uint32_t stride) -> const auto& {
-            return maps_->of(data, count, a.k, stride, L::tile_m);
+        const auto rows = [&](const void* data, std::uint32_t count, std::uint32_t stride) {
+            const auto of_boxes = [&](std::uint32_t height) -> const auto& {
+                return maps_->of(data, count, a.k, stride, height == 0 ? L::tile_m : height);
+            };
+            const std::uint32_t each = a.shards.each, last = a.shards.rows % each;
+            return lcsc::RowMaps{of_boxes(L::tile_m),
+                                 {of_boxes(each % L::tile_m), of_boxes(last % L::tile_m)}};
         };
         lcsc::Maps maps;
         maps.weight = weight(weights.weight, weights.stride);
         maps.up = C::silu_mul ? weight(weights.up, weights.up_stride) : maps.weight;
-        maps.shard = own == 0 ? maps.weight : rows(a.shard, own, a.shard_stride);
+        if (own != 0) maps.shard = rows(a.shard, own, a.shard_stride);
         for (int turn = 0; turn < 2; ++turn) {
             const char* gathered = a.peers[a.rank] + a.workspace.gathered[turn];
             maps.gathered[turn] = C::gather ? rows(gathered, a.m, a.k) : maps.shard;
@@ -187,6 +201,7 @@ private:
     }
 
     std::uint32_t blocks_, slots_, tallies_ = 0;
+    std::uint64_t staging_bytes_ = 0;
     lcsc::narrow::Clusters narrow_;
     bool early_ = false;  // launches may begin while the kernel before ends
     std::optional<CopyEngine> copy_engine_;

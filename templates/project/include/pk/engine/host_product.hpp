@@ -36,8 +36,9 @@ public:
     ~HostProduct() { Threads::wait(); }
 
     std::uint64_t bytes() const {
-        return counts_.size() * sizeof(std::uint32_t) + tallies_.size() * sizeof(lcsc::Tallies) +
-               staging_.size() + sizeof(lcsc::State);
+        return (counts_.size() + part_flags_.size()) * sizeof(std::uint32_t) +
+               tallies_.size() * sizeof(lcsc::Tallies) + staging_.size() + parts_.size() +
+               sizeof(lcsc::State);
     }
 
     void start(const std::vector<typename Threads::Place>& places, std::uint32_t rank) {
@@ -53,6 +54,12 @@ public:
             staging_.resize(std::size_t{Threads::sms()} * L::staging_slots * L::staged_bytes);
         }
         a.tallies = tallies_.data();
+        if constexpr (!lcsc::inter_sm<C>) {
+            part_flags_.resize(Threads::sms());
+            parts_.resize(std::size_t{Threads::sms()} * lcsc::Layout<C>::sums_bytes);
+        }
+        a.part_flags = part_flags_.data();
+        a.parts = parts_.data();
         a.staging = staging_.data();
         Threads::start_threads();
     }
@@ -64,9 +71,9 @@ public:
     }
 
 private:
-    std::vector<std::uint32_t> counts_;
+    std::vector<std::uint32_t> counts_, part_flags_;
     std::vector<lcsc::Tallies> tallies_;  // inter_sm
-    std::vector<char> staging_;
+    std::vector<char> staging_, parts_;
 };
 
 }  // namespace pk::engine

@@ -29,6 +29,9 @@ inline std::string waited_for(const lcsc::Report& report) {
         case Wait::partial:
             say("rank ", report.source, " to add to tile ", report.index);
             break;
+        case Wait::part:
+            say("the part that block ", report.index, " has of a tile");
+            break;
         case Wait::summand:
             say("the summand of rank ", report.source, " (block ", report.index, ")");
             break;

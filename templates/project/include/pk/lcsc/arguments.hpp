@@ -46,6 +46,11 @@ struct Arguments : Call {
     std::uint32_t pace;              // cycles from one batch of a pusher to the next, at least
     Workspace workspace;
     Tallies* tallies;  // inter_sm: of this rank: [computing block]
+    // Clusters that share what full rounds of tiles leave (deal.hpp), or 0; and of this rank, by blocks: the
+    // sums of the part in which a block helps another, f32 [block][tile], and the epoch when they are there.
+    std::uint32_t sharing;
+    char* parts;
+    std::uint32_t* part_flags;
 };
 
 }  // namespace pk::lcsc

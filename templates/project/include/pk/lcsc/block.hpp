@@ -1,6 +1,7 @@
 // What all roles of a block share: the arguments, the epoch, the order of tiles, shared memory, waits.
 #pragma once
 
+#include "pk/lcsc/deal.hpp"
 #include "pk/lcsc/layout.hpp"
 #include "pk/lcsc/patience.hpp"
 #include "pk/lcsc/schedule.hpp"
@@ -17,6 +18,7 @@ struct Block {
     std::uint32_t sm, sms;
     std::uint32_t epoch;  // of this call, from 1 on
     TileOrder order;
+    Deal deal;
     unsigned char* memory;  // the ring, the movers' buffers, the barriers
     Patience patience;
 
@@ -25,24 +27,32 @@ struct Block {
         : a(arguments),
           sm(number),
           sms(count),
-          epoch(over_ranks<C> ? load_relaxed(&arguments.state->epoch) + 1 : 0),
+          epoch(has_epoch(a) ? load_relaxed(&arguments.state->epoch) + 1 : 0),
           order(a.shards, a.world, C::silu_mul ? a.n * 2 : a.n, L::grid(),
                 C::reduce == Reduce::none ? a.rank : (a.rank + 1) % a.world),
+          deal(order.count(), divide_up(a.k, L::tile_k), computing() / members, a.sharing),
           memory(its_memory),
-          patience(a, number, over_ranks<C> && failed_before(a)) {}
+          patience(a, number, has_epoch(a) && failed_before(a)) {}
 
     PK_DEVICE std::uint32_t member() const { return sm % members; }
+    PK_DEVICE std::uint32_t worker() const { return sm / members; }
     // Blocks that compute: the first ones.
     PK_DEVICE std::uint32_t computing() const { return sms - communicating<C>(sms, members); }
     PK_DEVICE bool communicates() const { return inter_sm<C> && sm >= computing(); }
-    // The tiles of this block, in order; some have no rows.
+    // body(tile, part): what this block computes, in order; some tiles have no rows.
+    template <class Body>
+    PK_DEVICE void each_part(Body body) const {
+        deal.each_part(worker(), [&](const Part& part) { body(order.at(part.place, member()), part); });
+    }
+    // The tiles that it finishes.
     template <class Body>
     PK_DEVICE void each_tile(Body body) const {
-        const std::uint32_t places = order.count();
-        _Pragma("unroll 1") for (std::uint32_t p = sm / members; p < places; p += computing() / members) {
-            body(order.at(p, member()));
-        }
+        each_part([&](const Tile& tile, const Part& part) {
+            if (part.finishes) body(tile);
+        });
     }
+    // Calls with an epoch begin when those before have ended.
+    PK_DEVICE static bool has_epoch(const Arguments& a) { return over_ranks<C> || a.sharing != 0; }
     // Before memory is used that launches before this one may have written or still read. Where the epoch is
     // among that, the kernel has waited at the beginning; else each role does where it needs to.
     PK_DEVICE void wait_for_memory() const {
@@ -58,6 +68,10 @@ struct Block {
     PK_DEVICE unsigned char* staged(std::uint32_t of, std::uint32_t slot) const {
         const std::uint64_t at = std::uint64_t{of} * L::staging_slots + slot;
         return reinterpret_cast<unsigned char*>(a.staging) + at * L::staged_bytes;
+    }
+    // Where a block puts the sums of a part in which it helps.
+    PK_DEVICE unsigned char* part_of(std::uint32_t block) const {
+        return reinterpret_cast<unsigned char*>(a.parts) + std::uint64_t{block} * L::sums_bytes;
     }
     // A summand of rank `source` in the workspace of the tile's owner.
     PK_DEVICE unsigned char* partial(const Tile& tile, std::uint32_t source) const {

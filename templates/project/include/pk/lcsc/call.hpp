@@ -20,6 +20,7 @@ enum class Wait : std::uint32_t {
     peer_moved,   // that a peer has ended this call
     gathered,     // rows of a peer
     partial,      // a peer's summand of a tile
+    part,         // the sums of steps of a tile, by another block
     summand,      // a peer's summand in one shot
     peer_end,     // that a peer's block has pushed all its sums
     page_full,    // shared memory: an operand's page
@@ -34,7 +35,7 @@ enum class Wait : std::uint32_t {
 // a peer does, for which another role may have begun to wait later: the report should name that.
 PK_HOST_DEVICE constexpr std::uint32_t timeouts(Wait wait) {
     return wait == Wait::page_full || wait == Wait::page_empty || wait == Wait::staged_full ||
-                   wait == Wait::staged_free
+                   wait == Wait::staged_free || wait == Wait::part
                ? 2
                : 1;
 }

@@ -18,13 +18,18 @@ public:
         : block_(block), lane_(thread), products_(block, lane_) {}
 
     PK_DEVICE void run() {
-        const std::uint32_t steps = divide_up(block_.a.k, L::tile_k);
-        block_.each_tile([&](const Tile& tile) {
+        block_.each_part([&](const Tile& tile, const Part& part) {
             block_.wait_for_memory();  // so that no timeout runs while a kernel before this one does
             float c[L::sums];
-            products_.multiply(c, steps);
+            if (lane_.group * 64 < tile.rows) {
+                products_.multiply(c, part.steps());
+            } else {
+                products_.skip(c, part.steps());
+            }
             if constexpr (inter_sm<C>) ++tiles_;
             if (tile.rows == 0) return;
+            if (!part.finishes) return help(c);
+            add_parts(part, c);
             if constexpr (C::reduce != Reduce::none) {
                 if (!block_.is_own(tile)) return stage(c);
                 wait_partials(tile);
@@ -42,9 +47,32 @@ public:
     }
 
 private:
+    // The sums of a part to whoever finishes the tile: by one thread, after a barrier of all, at gpu scope.
+    PK_DEVICE void help(const float (&c)[L::sums]) {
+        store_sums<WholePieces<C>>(block_.part_of(block_.sm), lane_.thread, c);
+        const bool gone = ptx::named_barrier_any<1, consumer_threads>(block_.patience.gone());
+        if (lane_.thread == 0 && !gone) store_release(&block_.a.part_flags[block_.sm], block_.epoch);
+    }
+    // And theirs. Each warp acquires them for itself: what one lane does, the warp barrier hands on.
+    PK_DEVICE void add_parts(const Part& part, float (&c)[L::sums]) {
+        block_.deal.each_helper(block_.worker(), part, [&](std::uint32_t helper) {
+            const std::uint32_t block = helper * members + block_.member();
+            if (lane_.thread % 32 == 0) {
+                block_.patience.until(
+                    [&](std::uint32_t& seen) {
+                        seen = load_acquire(&block_.a.part_flags[block]);
+                        return reached(seen, block_.epoch);
+                    },
+                    Wait::part, block, block_.a.rank, block_.epoch);
+            }
+            __syncwarp();
+            add_sums<WholePieces<C>>(block_.part_of(block), lane_.thread, c);
+        });
+    }
+
     PK_DEVICE void stage(const float (&c)[L::sums]) {
         wait_free();
-        stage_tile<C>(block_.staged(block_.sm, slot()), lane_.thread, c);
+        store_sums<Pieces<C>>(block_.staged(block_.sm, slot()), lane_.thread, c);
         hand_on();
     }
 

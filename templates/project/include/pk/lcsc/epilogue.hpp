@@ -4,6 +4,7 @@
 
 #include "pk/lcsc/block.hpp"
 #include "pk/lcsc/lane.hpp"
+#include "pk/lcsc/pieces.hpp"
 #include "pk/ptx/system_memory.hpp"
 #include "pk/tile/element.hpp"
 
@@ -101,68 +102,12 @@ PK_DEVICE void store_tile(const Arguments& a, const Lane& lane, const Tile& tile
     }
 }
 
-// The sums as they lie in registers: piece q of 16 bytes of thread t at (q * threads + t) * 16. What pushes
-// it copies bytes, and the owner's thread t reads its own.
-template <class C>
-struct Pieces {
-    using Partial = typename C::Partial;
-    static constexpr std::uint32_t per_piece = 16 / sizeof(Partial), count = Layout<C>::sums / per_piece;
-
-    PK_DEVICE static uint4 pack(const float* c) {
-        if constexpr (sizeof(Partial) == 4) {
-            return {__float_as_uint(c[0]), __float_as_uint(c[1]), __float_as_uint(c[2]),
-                    __float_as_uint(c[3])};
-        } else {
-            using E = tile::Element<typename C::Type>;
-            return {E::pack(c[0], c[1]), E::pack(c[2], c[3]), E::pack(c[4], c[5]), E::pack(c[6], c[7])};
-        }
-    }
-    PK_DEVICE static void unpack(uint4 v, float (&c)[per_piece]) {
-        const std::uint32_t w[4] = {v.x, v.y, v.z, v.w};
-        PK_UNROLL
-        for (std::uint32_t n = 0; n < 4; ++n) {
-            if constexpr (sizeof(Partial) == 4) {
-                c[n] = __uint_as_float(w[n]);
-            } else {
-                tile::Element<typename C::Type>::unpack(w[n], c[n * 2], c[n * 2 + 1]);
-            }
-        }
-    }
-};
-
-template <class C>
-PK_DEVICE void stage_tile(unsigned char* to, std::uint32_t thread, const float (&c)[Layout<C>::sums]) {
-    PK_UNROLL
-    for (std::uint32_t q = 0; q < Pieces<C>::count; ++q) {
-        ptx::store_16(to + (q * consumer_threads + thread) * 16,
-                      Pieces<C>::pack(c + q * Pieces<C>::per_piece));
-    }
-}
-
 // Adds the summands of the other ranks, in the order of the ranks: the same order in every call.
 template <class C>
 PK_DEVICE void add_partials(const Block<C>& block, std::uint32_t thread, const Tile& tile,
                             float (&c)[Layout<C>::sums]) {
-    using P = Pieces<C>;
-    constexpr std::uint32_t batch = 8;
     for (std::uint32_t source = 0; source < block.a.world; ++source) {
-        if (source == block.a.rank) continue;
-        const unsigned char* from = block.partial(tile, source);
-        PK_UNROLL
-        for (std::uint32_t first = 0; first < P::count; first += batch) {
-            uint4 v[batch];
-            PK_UNROLL
-            for (std::uint32_t q = 0; q < batch; ++q) {
-                v[q] = ptx::load_past_l1(from + ((first + q) * consumer_threads + thread) * 16);
-            }
-            PK_UNROLL
-            for (std::uint32_t q = 0; q < batch; ++q) {
-                float w[P::per_piece];
-                P::unpack(v[q], w);
-                PK_UNROLL
-                for (std::uint32_t e = 0; e < P::per_piece; ++e) c[(first + q) * P::per_piece + e] += w[e];
-            }
-        }
+        if (source != block.a.rank) add_sums<Pieces<C>>(block.partial(tile, source), thread, c);
     }
 }
 

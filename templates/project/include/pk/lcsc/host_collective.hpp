@@ -126,7 +126,7 @@ public:
                 sum += element<Type>(r == m_.rank ? in[e] : place(m_.rank, r)[e]);
             static_cast<std::uint16_t*>(m_.out)[first_ + e] = rounded<Type>(sum);
         }
-        if constexpr (kept(Step::advance_epoch)) m_.epochs[block_] = epoch_;
+        if (kept(Step::advance_epoch)) m_.epochs[block_] = epoch_;
     }
 
 private:

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "pk/lcsc/copies.hpp"
+#include "pk/lcsc/host_parts.hpp"
 #include "pk/lcsc/host_peers.hpp"
 #include "pk/lcsc/host_product.hpp"
 #include "pk/lcsc/host_staging.hpp"
@@ -30,8 +31,12 @@ public:
           epoch_(load_relaxed(&arguments.state->epoch) + 1),
           order_(a_.shards, a_.world, weight_columns<C>(a_.n), grid(),
                  C::reduce == Reduce::none ? a_.rank : (a_.rank + 1) % a_.world),
+          deal_(order_.count(), divide_up(a_.k, C::tile_k), computing_,
+                inter_sm<C> ? 0
+                            : HostParts<C>::sharing(order_.count(), divide_up(a_.k, C::tile_k), computing_)),
           scratch_(scratch),
           patience_(a_, sm),
+          parts_(a_, epoch_, patience_),
           staging_(a_, epoch_, patience_),
           peers_(a_, epoch_, patience_),
           straggler_(a_.rank, sm, epoch_) {}
@@ -82,10 +87,10 @@ private:
     }
 
     void compute_all() {
-        const std::uint32_t places = order_.count();
         std::uint32_t nth = 1;
-        for (std::uint32_t p = sm_; p < places && !patience_.gone(); p += computing_)
-            compute(order_.at(p, 0), nth++);
+        deal_.each_part(sm_, [&](const Part& part) {
+            if (!patience_.gone()) compute(order_.at(part.place, 0), part, nth++);
+        });
     }
 
     // all-gather: the units of Pusher::push_rows, those of this block's pushers one after the other.
@@ -181,11 +186,14 @@ private:
         return reinterpret_cast<const std::uint16_t*>(gathered) + std::uint64_t{row} * a_.k;
     }
 
-    void compute(const Tile& tile, std::uint32_t nth) {
+    void compute(const Tile& tile, const Part& part, std::uint32_t nth) {
         straggler_.maybe_sleep();
         const auto rows = rows_of(tile);
         if (patience_.gone()) return;
-        multiply(tile, rows);
+        multiply(tile, rows, part);
+        if (!part.finishes) return parts_.give(sm_, scratch_.sums, straggler_);
+        deal_.each_helper(sm_, part, [&](std::uint32_t helper) { parts_.add(helper, scratch_.sums); });
+        if (patience_.gone()) return;
         if constexpr (C::reduce != Reduce::none) {
             if (tile.owner != a_.rank) return inter_sm<C> ? stage_tile(nth) : push_tile(tile);
             if (!add_partials(tile)) return;
@@ -215,17 +223,17 @@ private:
         return {own + std::uint64_t{tile.row} * a_.shard_stride, a_.shard_stride, tile.rows};
     }
 
-    void multiply(const Tile& tile, const HostRows& rows) {
+    void multiply(const Tile& tile, const HostRows& rows, const Part& part) {
         constexpr std::uint32_t half = C::tile_n / 2;
-        const auto part = [&](const void* weight, std::uint64_t stride, std::uint32_t column) {
+        const auto columns_of = [&](const void* weight, std::uint64_t stride, std::uint32_t column) {
             const auto* data = static_cast<const std::uint16_t*>(weight);
             return column < a_.n ? HostRows{data + column * stride, stride, a_.n - column} : HostRows{};
         };
         const std::uint32_t column = C::silu_mul ? tile.column / 2 : tile.column;
-        const HostRows left = part(weights_.weight, weights_.stride, column);
-        const HostRows right = C::silu_mul ? part(weights_.up, weights_.up_stride, column)
-                                           : part(weights_.weight, weights_.stride, column + half);
-        multiply_tile<C>(rows, left, right, a_.k, scratch_);
+        const HostRows left = columns_of(weights_.weight, weights_.stride, column);
+        const HostRows right = C::silu_mul ? columns_of(weights_.up, weights_.up_stride, column)
+                                           : columns_of(weights_.weight, weights_.stride, column + half);
+        multiply_tile<C>(rows, left, right, a_.k, part, scratch_);
     }
 
     using Partial = typename C::Partial;
@@ -380,8 +388,10 @@ private:
     std::uint32_t agent_;      // of a thread that communicates
     std::uint32_t epoch_;
     TileOrder order_;
+    Deal deal_;
     HostScratch<C>& scratch_;
     Patience patience_;
+    HostParts<C> parts_;
     HostStaging<C> staging_;
     HostPeers peers_;
     Straggler straggler_;

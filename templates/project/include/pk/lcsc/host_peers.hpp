@@ -48,7 +48,7 @@ public:
         if (!is_last<Step::order_finished, Step::reset_finished>(&a_.state->finished, threads)) return;
         if (load_relaxed(&a_.state->failed) != 0) return;
         if (a_.copied) store_relaxed(&a_.state->copied, epoch_);
-        if constexpr (kept(Step::advance_epoch)) store_relaxed(&a_.state->epoch, epoch_);
+        if (kept(Step::advance_epoch)) store_relaxed(&a_.state->epoch, epoch_);
         for (std::uint32_t r = 0; r < a_.world; ++r) {
             signal_step<Step::signal_done, Step::release_done>(a_.done(r, a_.rank), epoch_);
         }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pk/lcsc/config.hpp"
+#include "pk/lcsc/deal.hpp"
 #include "pk/lcsc/host_element.hpp"
 
 namespace pk::lcsc {
@@ -66,13 +67,14 @@ void unpack(const HostRows& matrix, std::uint32_t row, std::uint32_t k, std::uin
 
 }  // namespace detail
 
-// scratch.sums = the rows times the columns of two weights side by side: the first half of the tile's columns
-// are rows of `left`, the second of `right`.
+// scratch.sums = the rows times the columns of two weights side by side, over the steps of a part of k: the
+// first half of the tile's columns are rows of `left`, the second of `right`.
 template <class C>
 void multiply_tile(const HostRows& rows, const HostRows& left, const HostRows& right, std::uint32_t k,
-                   HostScratch<C>& scratch) {
+                   const Part& part, HostScratch<C>& scratch) {
     std::fill(scratch.sums.begin(), scratch.sums.end(), 0.0f);
-    for (std::uint32_t at = 0; at < k; at += C::tile_k) {
+    for (std::uint32_t step = part.begin; step < part.end; ++step) {
+        const std::uint32_t at = step * C::tile_k;
         const std::uint32_t steps = k - at < C::tile_k ? k - at : C::tile_k;
         for (std::uint32_t r = 0; r < rows.rows; ++r) {
             detail::unpack<C>(rows, r, at, steps, &scratch.rows[r * C::tile_k], 1);

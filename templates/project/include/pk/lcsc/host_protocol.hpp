@@ -1,5 +1,6 @@
-// The operations by which host threads that stand for SMs keep order, one by one: a test builds the library
-// with PK_DROP set to the number of one, which is then left out, and must fail.
+// The operations by which host threads that stand for SMs keep order, one by one: a test is built with
+// PK_DROP and run with the number of one in the environment variable of that name, which is then left out; it
+// must fail.
 #pragma once
 
 #include <chrono>
@@ -9,10 +10,6 @@
 
 #include "pk/lcsc/patience.hpp"
 #include "pk/lcsc/tally.hpp"
-
-#ifndef PK_DROP
-#define PK_DROP 0
-#endif
 
 namespace pk::lcsc {
 
@@ -34,6 +31,10 @@ enum class Step : int {
     release_partial,
     wait_partial,
     acquire_partial,
+    signal_part,
+    release_part,
+    wait_part,
+    acquire_part,
     order_finished,
     reset_finished,
     advance_epoch,
@@ -58,43 +59,47 @@ enum class Step : int {
     count
 };
 
-constexpr bool kept(Step step) {
-    return PK_DROP != static_cast<int>(step);
+#ifdef PK_DROP
+inline const int dropped = [] {
+    const char* const number = std::getenv("PK_DROP");
+    return number == nullptr ? 0 : std::atoi(number);
+}();
+inline bool kept(Step step) {
+    return dropped != static_cast<int>(step);
 }
+#else
+constexpr bool kept(Step) {
+    return true;
+}
+#endif
 
 template <Step Signal, Step Release>
 void signal_step(std::uint32_t* flag, std::uint32_t epoch) {
-    if constexpr (!kept(Signal)) {
-        return;
-    } else if constexpr (!kept(Release)) {
-        store_relaxed(flag, epoch);
-    } else {
+    if (!kept(Signal)) return;
+    if (kept(Release)) {
         signal(flag, epoch);
+    } else {
+        store_relaxed(flag, epoch);
     }
 }
 
 template <Step Waiting, Step Acquire>
 bool wait_step(Patience& patience, const std::uint32_t* flag, std::uint32_t epoch, Wait wait,
                std::uint32_t index, std::uint32_t source) {
-    if constexpr (!kept(Waiting)) {
-        return true;
-    } else if constexpr (!kept(Acquire)) {
-        const auto seen = [&](std::uint32_t& value) { return reached(value = load_relaxed(flag), epoch); };
-        return patience.until(seen, wait, index, source, epoch);
-    } else {
-        return patience.flag(flag, epoch, wait, index, source);
-    }
+    if (!kept(Waiting)) return true;
+    if (kept(Acquire)) return patience.flag(flag, epoch, wait, index, source);
+    const auto seen = [&](std::uint32_t& value) { return reached(value = load_relaxed(flag), epoch); };
+    return patience.until(seen, wait, index, source, epoch);
 }
 
 // The same with a count, of tiles (tally.hpp).
 template <Step Signal, Step Release>
 void signal_tally(std::uint64_t* count, std::uint64_t tiles) {
-    if constexpr (!kept(Signal)) {
-        return;
-    } else if constexpr (!kept(Release)) {
-        store_relaxed(count, tiles);
-    } else {
+    if (!kept(Signal)) return;
+    if (kept(Release)) {
         store_release(count, tiles);
+    } else {
+        store_relaxed(count, tiles);
     }
 }
 
@@ -102,7 +107,7 @@ template <Step Waiting, Step Acquire>
 bool wait_tally(Patience& patience, const std::uint64_t* count, std::uint64_t tiles, Wait wait,
                 std::uint32_t index, std::uint32_t source) {
     const auto there = [&](std::uint32_t& seen) {
-        if constexpr (kept(Acquire)) return look_at_tally(count, tiles, seen);
+        if (kept(Acquire)) return look_at_tally(count, tiles, seen);
         const std::uint64_t found = load_relaxed(count);
         seen = tiles_seen(found, tiles);
         return reached(found, tiles);
@@ -115,7 +120,7 @@ template <Step Order, Step Reset>
 bool is_last(std::uint32_t* counter, std::uint32_t all) {
     const std::uint32_t before = kept(Order) ? add_acq_rel(counter, 1u) : add_relaxed(counter, 1u);
     if (before != all - 1) return false;
-    if constexpr (kept(Reset)) store_relaxed(counter, 0u);
+    if (kept(Reset)) store_relaxed(counter, 0u);
     return true;
 }
 

@@ -54,7 +54,7 @@ private:
             wait_step<Step::wait_done, Step::acquire_done>(patience_, m_.done(m_.rank, r), epoch_,
                                                            Wait::peer_moved, 0, r);
         }
-        if constexpr (kept(Step::advance_epoch)) store_relaxed(&m_.state->epoch, epoch_);
+        if (kept(Step::advance_epoch)) store_relaxed(&m_.state->epoch, epoch_);
     }
 
     const Call& m_;

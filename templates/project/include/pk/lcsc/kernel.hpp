@@ -50,7 +50,7 @@ __global__ void __cluster_dims__(members) __launch_bounds__(block_size, 1)
     if (threadIdx.x == consumer_threads) Loader<C>::prefetch(maps);
     if (!over_ranks<C> && threadIdx.x == 0) ptx::let_next_launch_begin();
     ptx::cluster_sync();
-    if constexpr (over_ranks<C>) ptx::wait_for_launches_before();
+    if (Block<C>::has_epoch(a)) ptx::wait_for_launches_before();
     Block<C> block(a, memory, blockIdx.x, gridDim.x);
     if (block.communicates()) {  // with the registers of the launch, which are no fewer than a pusher's
         const std::uint32_t warp = threadIdx.x / 32;
@@ -71,8 +71,8 @@ __global__ void __cluster_dims__(members) __launch_bounds__(block_size, 1)
         }
     }
     ptx::cluster_sync();  // nobody leaves while others write to its memory
-    if (over_ranks<C> && threadIdx.x == 0) {
-        ptx::let_next_launch_begin();
+    if (Block<C>::has_epoch(a) && threadIdx.x == 0) {
+        if constexpr (over_ranks<C>) ptx::let_next_launch_begin();
         end_call(a, block.epoch, block.sms);
     }
 #endif

@@ -33,6 +33,8 @@ struct Layout {
     // Tiles that wait to be pushed, in global memory.
     static constexpr std::uint32_t staging_slots = 4;
     static constexpr std::uint32_t staged_bytes = tile_m * tile_n * sizeof(typename C::Partial);
+    // The sums of a part of a tile (deal.hpp).
+    static constexpr std::uint32_t sums_bytes = tile_m * tile_n * sizeof(float);
 
     // What pushers move by bulk copies passes through shared memory, behind the ring; where all warps of a
     // block are pushers, it has no ring.

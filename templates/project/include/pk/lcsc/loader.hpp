@@ -9,10 +9,22 @@
 
 namespace pk::lcsc {
 
-// Boxes of 64 columns, swizzled: 128 rows; of the weights Layout::part_rows. `up`: the second weight, where
-// there are two.
+// A matrix of rows that are dealt to ranks, or a rank's own. Boxes are as high as a tile, or as the last of a
+// shard: to load what lies outside the matrix takes longer than what lies inside (tests/bench/NOTES.md).
+struct RowMaps {
+    ptx::TensorMap whole;
+    ptx::TensorMap ends[2];  // of shards with shards.each rows, and of one with fewer
+
+    PK_DEVICE const ptx::TensorMap& of(const Tile& tile, const Shards& shards, std::uint32_t height) const {
+        return tile.rows == height ? whole : ends[tile.rows == shards.each % height ? 0 : 1];
+    }
+};
+
+// Boxes of 64 columns, swizzled; of the weights of Layout::part_rows. `up`: the second weight, where there
+// are two.
 struct Maps {
-    ptx::TensorMap shard, gathered[2], weight, up;
+    RowMaps shard, gathered[2];
+    ptx::TensorMap weight, up;
 };
 
 // The ring as the loader fills it.
@@ -23,17 +35,19 @@ class Stages {
 public:
     PK_DEVICE explicit Stages(Block<C>& block) : block_(block) {}
 
-    // Rows from `row` on and steps from `k` on into the next stage; weights(to, barrier) loads what goes with
-    // them. The stage is free when the consumers of all blocks of the cluster have read it.
+    // `count` rows from `row` on and steps from `k` on into the next stage; weights(to, barrier) loads what
+    // goes with them. The stage is free when the consumers of all blocks of the cluster have read it. Rows of
+    // a tile past its last keep what was there, of which come sums that nobody stores.
     template <class Weights>
-    PK_DEVICE void load(const ptx::TensorMap& rows, std::uint32_t row, std::uint32_t k, Weights weights) {
+    PK_DEVICE void load(const ptx::TensorMap& rows, std::uint32_t row, std::uint32_t count, std::uint32_t k,
+                        Weights weights) {
         auto& barriers = block_.barriers();
         if (!block_.wait(barriers.empty[place_.index], place_.parity ^ 1, Wait::page_empty, place_.index))
             return;
         std::uint64_t* full = &barriers.full[place_.index];
         const std::uint32_t at = ptx::shared_address(block_.memory) + place_.index * L::stage_bytes;
-        ptx::mbarrier_arrive_expect_tx(full, L::stage_bytes);
-        ptx::tensor_load(at, rows, row, k, ptx::shared_address(full));
+        ptx::mbarrier_arrive_expect_tx(full, count * L::tile_k * 2 + members * L::part_bytes);
+        if (count != 0) ptx::tensor_load(at, rows, row, k, ptx::shared_address(full));
         weights(at + L::rows_bytes, ptx::shared_address(full));
         place_.advance();
     }
@@ -53,17 +67,16 @@ public:
     PK_DEVICE Loader(Block<C>& block, const Maps& maps) : block_(block), maps_(maps), stages_(block) {}
 
     PK_DEVICE static void prefetch(const Maps& maps) {
-        ptx::prefetch_map(maps.shard);
+        ptx::prefetch_map(maps.shard.whole);
         ptx::prefetch_map(maps.weight);
         if constexpr (C::silu_mul) ptx::prefetch_map(maps.up);
     }
 
     PK_DEVICE void run() {
         const Arguments& a = block_.a;
-        const std::uint32_t steps = divide_up(a.k, L::tile_k);
-        block_.each_tile([&](const Tile& tile) {
+        block_.each_part([&](const Tile& tile, const Part& part) {
             block_.wait_for_memory();
-            const ptx::TensorMap* rows = &maps_.shard;
+            const RowMaps* rows = &maps_.shard;
             std::uint32_t row = tile.row;
             if constexpr (C::gather) {
                 if (block_.is_own(tile)) {
@@ -73,8 +86,11 @@ public:
                     rows = &maps_.gathered[a.copied ? 0 : block_.parity()];
                 }
             }
-            if constexpr (C::reduce != Reduce::none) prefetch_partials(tile);
-            for (std::uint32_t step = 0; step < steps; ++step) load(tile, *rows, row, step * L::tile_k);
+            if constexpr (C::reduce != Reduce::none) {
+                if (part.finishes) prefetch_partials(tile);
+            }
+            for (std::uint32_t step = part.begin; step < part.end; ++step)
+                load(tile, rows->of(tile, a.shards, L::tile_m), row, step * L::tile_k);
         });
         stages_.settle();
     }
@@ -99,7 +115,7 @@ private:
 
     PK_DEVICE void load(const Tile& tile, const ptx::TensorMap& rows, std::uint32_t row, std::uint32_t k) {
         const std::uint32_t member = block_.member();
-        stages_.load(rows, row, k, [&](std::uint32_t to, std::uint32_t barrier) {
+        stages_.load(rows, row, tile.rows, k, [&](std::uint32_t to, std::uint32_t barrier) {
             to += member * L::part_bytes;
             if constexpr (C::silu_mul) {
                 const ptx::TensorMap& half = member == 0 ? maps_.weight : maps_.up;

@@ -128,7 +128,7 @@ private:
             if (!gathered_) gathered_ = FewRows(a_, patience_).wait();
             if (!gathered_) return;
         }
-        load(M * 128, [&](std::uint32_t to, std::uint32_t k, std::uint32_t full) {
+        load(a_.m * 128, [&](std::uint32_t to, std::uint32_t k, std::uint32_t full) {
             ptx::tensor_load(to + plan_.rows * 128, a_.rows[turn_], 0, k, full);
         });
     }

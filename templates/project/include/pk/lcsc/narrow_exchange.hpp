@@ -15,8 +15,9 @@ namespace pk::lcsc::narrow {
 
 // out, out_stride: of this rank, which alone writes there.
 struct Given : Arguments {
-    // Boxes of padded(m) rows, in one of two places where they are gathered, and of what a block of a
-    // weight's rows are; by 128 bytes, 128-byte swizzle.
+    // Boxes of all rows, in one of two places where they are gathered, and of what a block of a weight's rows
+    // are; by 128 bytes, 128-byte swizzle. To load rows past the last takes longer than others: what comes of
+    // those nobody stores.
     ptx::TensorMap rows[2], weight, up;
     Plan plan;
     void* out;

@@ -31,8 +31,11 @@ public:
         place_.advance();
     }
 
-    // For a warpgroup that needs none of them.
-    PK_DEVICE void skip(std::uint32_t steps) {
+    // For a warpgroup that has no rows: the same stages, and no sums.
+    PK_DEVICE void skip(float (&c)[L::sums], std::uint32_t steps) {
+        PK_UNROLL
+        for (std::uint32_t n = 0; n < L::sums; ++n) c[n] = 0;
+        PK_ROLLED
         for (std::uint32_t step = 0; step < steps; ++step) {
             wait_stage();
             give_back(place_.index);
