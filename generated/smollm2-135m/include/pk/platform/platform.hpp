@@ -28,9 +28,14 @@
 
 #if PK_CUDA
 #define PK_UNROLL _Pragma("unroll")
-#define PK_ROLLED _Pragma("unroll 1")
 #else
 #define PK_UNROLL _Pragma("GCC unroll 16")
+#endif
+#if defined(__CUDA_ARCH__)
+#define PK_ROLLED _Pragma("unroll 1")
+#elif PK_CUDA  // what nvcc hands to the host's compiler, which would warn
+#define PK_ROLLED
+#else
 #define PK_ROLLED _Pragma("GCC unroll 1")
 #endif
 
