@@ -83,7 +83,9 @@ def check_progress(
     The consumers of a block take its tiles in order, pushers push a block's tiles in that order, and a block
     has room for a few that wait to be pushed. With one cluster of SMs a rank has one order, and so has a
     single agent, which takes the tiles of its blocks in turns; any number of SMs and agents takes parts of
-    these, so what one cluster and one agent can do, all can.
+    these, so what one cluster and one agent can do, all can. Clusters that share tiles (`pk/lcsc/deal.hpp`)
+    take those that they finish in that order, too; what they only help with comes before, and waits for
+    nothing but rows, which are pushed whatever is computed.
     """
     first = [i for i, task in enumerate(instance.tasks) if task.call == 1]
     places: dict[tuple[int, int, int], list[int]] = defaultdict(

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from collectives import Collective
-from peers import Peers, Work, silu_product
+from peers import NoSuchOperation, Peers, Work, silu_product
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT / "python"))
@@ -159,7 +159,7 @@ def case_row(
         row["bound"] = row["nccl_us"] / max(row["product_us"], row["nccl_us"] - row["product_us"])
         try:
             row["async_tp_us"] = launched(work.async_tp(), max(1, replays // 2))
-        except (RuntimeError, AttributeError, ImportError, ValueError) as error:
+        except (NoSuchOperation, RuntimeError, AttributeError, ImportError, ValueError) as error:
             missing["async TP"] = (str(error) or type(error).__name__).splitlines()[0]
     return row
 

@@ -73,7 +73,7 @@ def test_products_as_measured(m: int, n: int, k: int, us: float) -> None:
     """On one H200, hot, on which cuBLAS takes as much longer than elsewhere."""
     text = GEMM.replace("N: 4096, K: 4096", f"N: {n}, K: {k}")
     own = predict(compile_kernel(kernel(text)).plan, {"M": m}, 1, H200).own
-    assert own == pytest.approx(us * US, rel=0.21)
+    assert own == pytest.approx(us * US, rel=0.15)
 
 
 def test_stores_of_some_sms() -> None:
@@ -82,13 +82,15 @@ def test_stores_of_some_sms() -> None:
     assert H200.stores(132) == H200.transfers[Transfer.REGISTER]
 
 
-@pytest.mark.parametrize("comm_sms", [8, 66])
-def test_sms_that_communicate_do_not_multiply(comm_sms: int) -> None:
+@pytest.mark.parametrize(("comm_sms", "rounds"), [(8, 33), (66, 62)])
+def test_sms_that_communicate_do_not_multiply(comm_sms: int, rounds: int) -> None:
+    """2048 pairs of tiles, 66 or fewer at a time; each time two are left."""
     text = (SPECS / "gemm_rs.yaml").read_text()
     of_all = predict(compile_kernel(kernel(text)).plan, {"M": 32768}, 2, H200)
     plan = compile_kernel(kernel(f"{text}overlap: {{comm_sms: {comm_sms}}}\n")).plan
     some = predict(plan, {"M": 32768}, 2, H200)
-    assert (some.own - 5.4 * US) / (of_all.own - 5.4 * US) == pytest.approx(132 / (132 - comm_sms), rel=0.02)
+    for own, full in ((of_all.own, 31), (some.own, rounds)):
+        assert own == pytest.approx((5.4 + 64 * (full * 0.75 + 0.59)) * US)
     assert some.sent / of_all.sent == pytest.approx(368e9 / H200.stores(comm_sms).rate)
     assert (some.product, some.communication) == (of_all.product, of_all.communication)
 

@@ -57,12 +57,8 @@ public:
         if constexpr (lcsc::can_copy<C>) {
             if (!any_share(places)) copy_engine_.emplace(number());
         }
-        const std::uint64_t staging = C::reduce == lcsc::Reduce::none
-                                          ? 0
-                                          : std::uint64_t{computing()} * L::staging_slots * L::staged_bytes;
-        tallies_ = lcsc::inter_sm<C> && staging != 0 ? computing() : 0;
-        staging_bytes_ = staging;
-        allocate(before_staging(), staging + std::uint64_t{sharing_blocks()} * L::sums_bytes);
+        tallies_ = lcsc::inter_sm<C> && staging_bytes() != 0 ? computing() : 0;
+        allocate(before_staging(), staging_bytes() + std::uint64_t{sharing_blocks()} * L::sums_bytes);
     }
 
     Capacity capacity() const { return {sms(), copy_engine_ ? 1u : 0u, narrow_}; }
@@ -80,7 +76,7 @@ public:
                                                      words(sharing_blocks()));
         a.part_flags = reinterpret_cast<std::uint32_t*>(local() + words(blocks_) * 2 + words(slots_));
         a.staging = local() + before_staging();
-        a.parts = a.staging + staging_bytes_;
+        a.parts = a.staging + staging_bytes();
         a.pace = C::pace * sms() / paced_sms;
     }
 
@@ -149,6 +145,11 @@ private:
         return words(blocks_) * 2 + words(slots_) + words(sharing_blocks()) +
                (tallies_ * sizeof(lcsc::Tallies) + 255) / 256 * 256;
     }
+    // Of tiles that wait to be pushed.
+    std::uint64_t staging_bytes() const {
+        if (C::reduce == lcsc::Reduce::none) return 0;
+        return std::uint64_t{computing()} * L::staging_slots * L::staged_bytes;
+    }
     // Blocks that may share tiles: where none of them only communicate.
     std::uint32_t sharing_blocks() const { return lcsc::inter_sm<C> ? 0 : sms(); }
     // Blocks that compute.
@@ -192,7 +193,8 @@ private:
         lcsc::Maps maps;
         maps.weight = weight(weights.weight, weights.stride);
         maps.up = C::silu_mul ? weight(weights.up, weights.up_stride) : maps.weight;
-        if (own != 0) maps.shard = rows(a.shard, own, a.shard_stride);
+        maps.shard = own == 0 ? lcsc::RowMaps{maps.weight, {maps.weight, maps.weight}}
+                              : rows(a.shard, own, a.shard_stride);
         for (int turn = 0; turn < 2; ++turn) {
             const char* gathered = a.peers[a.rank] + a.workspace.gathered[turn];
             maps.gathered[turn] = C::gather ? rows(gathered, a.m, a.k) : maps.shard;
@@ -201,7 +203,6 @@ private:
     }
 
     std::uint32_t blocks_, slots_, tallies_ = 0;
-    std::uint64_t staging_bytes_ = 0;
     lcsc::narrow::Clusters narrow_;
     bool early_ = false;  // launches may begin while the kernel before ends
     std::optional<CopyEngine> copy_engine_;

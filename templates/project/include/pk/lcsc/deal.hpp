@@ -5,7 +5,8 @@
 // before it with the other steps; always in the same order. (Stream-K, arXiv 2301.03598.)
 //
 // A worker begins with the part in which it only helps. So nobody waits for somebody who waits, and only for
-// workers before it, which run if it does, even where there is no room for all at the same time.
+// workers before it. Where there is no room for all blocks at the same time GPUs begin with those before,
+// though nothing promises that: the wait is bounded as all are.
 #pragma once
 
 #include "pk/lcsc/tiles.hpp"
